@@ -1,0 +1,56 @@
+"""Where codl's own files are: kernel sources, shipped profiles, and the user's cache.
+
+`kernels/` and `profiles/` stand beside the package in a checkout and inside it (`codl/_data/`) in a wheel.
+This module alone knows the difference.
+"""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+
+from codl.errors import CodlError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def kernels_dir() -> Path:
+    """Return the folder of the OpenCL kernel sources."""
+    return _find_folder("kernels")
+
+
+def profiles_dir() -> Path:
+    """Return the folder of the shipped device profiles and workloads."""
+    return _find_folder("profiles")
+
+
+@cache
+def read_kernel(relative: str) -> str:
+    """Return the text of one kernel source; it is read once a process.
+
+    Args:
+        relative: Path below `kernels/` with forward slashes, such as `pool2d/max_pool2d__buffer.cl`.
+
+    Raises:
+        CodlError: There is no such file, or the path leaves the folder.
+    """
+    root = kernels_dir()
+    path = (root / relative).resolve()
+    if not path.is_relative_to(root) or not path.is_file():
+        raise CodlError(f"kernel source: got {relative!r}, expected a file below {root}; reinstall codl")
+    return path.read_text(encoding="utf-8")
+
+
+def cache_dir() -> Path:
+    """Return the folder of codl's caches, which may not exist yet; `CODL_CACHE_DIR` moves it."""
+    moved = os.environ.get("CODL_CACHE_DIR")
+    return Path(moved).expanduser().absolute() if moved else platformdirs.user_cache_path("codl")
+
+
+@cache
+def _find_folder(name: str) -> Path:
+    for candidate in (_PACKAGE / "_data" / name, _PACKAGE.parent / name):
+        if candidate.is_dir():
+            return candidate
+    raise CodlError(f"codl's {name}/ folder: not beside nor inside {_PACKAGE}; reinstall codl")

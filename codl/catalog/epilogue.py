@@ -1,0 +1,25 @@
+"""Epilogue codes: the scalars by which kernels/common/epilogue.h knows what to do."""
+
+import numpy as np
+
+from codl.catalog.spec import Scalar
+from codl.ir.ops import ActivationKind, Epilogue, ResidualOrder
+
+_ACTIVATIONS = {
+    ActivationKind.IDENTITY: 0,
+    ActivationKind.RELU: 1,
+    ActivationKind.CLIP: 2,
+    ActivationKind.LEAKY_RELU: 3,
+}
+_RESIDUALS = {ResidualOrder.NONE: 0, ResidualOrder.BEFORE: 1, ResidualOrder.AFTER: 2}
+
+
+def epilogue_scalars(epilogue: Epilogue, count: int) -> dict[str, Scalar]:
+    """Return the scalars of EPILOGUE_SCALARS in their order, repeated for ``count`` candidates."""
+    activation = epilogue.activation
+    return {
+        "residual_order": np.full(count, _RESIDUALS[epilogue.residual], np.int64),
+        "activation": np.full(count, _ACTIVATIONS[activation.kind], np.int64),
+        "alpha": np.full(count, activation.alpha, np.float32),
+        "beta": np.full(count, activation.beta, np.float32),
+    }

@@ -1,0 +1,154 @@
+"""What a kernel implementation is: a row of the table, its launch description and its packed constants.
+
+Kernels see every tensor in four dimensions, *kernel dimensions* (n, h, w, c):
+image tensors [N, C, H, W] as they are, matrices [R, C] as n = h = 1, w = R,
+c = C. A `TensorArg` says how kernel coordinates map to a tensor's own axes;
+the executor, which knows where the tensor lies, turns it into the six kernel
+arguments `pointer, offset, stride_n, stride_h, stride_w, stride_c`.
+
+Argument order of every kernel: its tensors (six arguments each, the output
+first), its packed constants, the zero buffer when it asks for one, its scalars.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.ir.graph import FloatArray, Graph, Node, Shape
+from codl.ir.regions import Boxes, IntArray
+from codl.machine import DeviceInfo
+
+Scalar = IntArray | npt.NDArray[np.float32]
+AxisMap = tuple[int, int]
+"""(axis of the tensor, multiplier of its stride)"""
+KernelDims = tuple[AxisMap | None, AxisMap | None, AxisMap | None, AxisMap | None]
+"""For each of (n, h, w, c) the tensor axis it walks along; None has stride 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorArg:
+    """One tensor operand of a kernel."""
+
+    name: str
+    dims: KernelDims
+    origin: Shape
+    """Coordinates, in the tensor's own axes, of the kernel coordinate (0, 0, 0, 0)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedArg:
+    """One constant operand, packed as [panels, ...]; a launch reads panels [begin, end) of it."""
+
+    key: str
+    """Names constant and layout, such as `conv1.weight/oihw/nr16`; equal keys are equal arrays."""
+    pack: Callable[[Mapping[str, FloatArray]], FloatArray]
+    """From the graph's constants to the packed array, leading axis = panels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchBatch:
+    """The launches of one kernel for many candidate regions; every array has one entry a candidate."""
+
+    entry: str
+    tensors: tuple[TensorArg, ...]
+    packed: tuple[PackedArg, ...] = ()
+    panel_begin: IntArray | None = None
+    """First panel of the packed constants that the launch reads; kernels count panels from here."""
+    panel_end: IntArray | None = None
+    zeros: int = 0
+    """Floats in the zero buffer that the kernel reads; 0 means that it takes none."""
+    global_size: IntArray
+    """[count, 3]"""
+    local_size: tuple[int, int, int] = (1, 1, 1)
+    scalars: Mapping[str, Scalar]
+    """In the kernel's order; int32 or float32 by dtype, each [count]."""
+    units: Mapping[str, IntArray]
+    """Unit counts of CoDL's formulas: units of work on the busiest compute unit, by kind of work."""
+    read_bytes: IntArray
+    written_bytes: IntArray
+    flops: IntArray
+
+
+Parameters = Mapping[str, int]
+Describe = Callable[[Node, Graph, Boxes, DeviceInfo, Parameters], tuple[LaunchBatch, ...]]
+Accepts = Callable[[Node, Graph, DeviceInfo], Parameters | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implementation:
+    """A row of the table: one kernel source with its geometry."""
+
+    name: str
+    """`<op>_<algorithm>__<memory>`: the row, its file and its entry point."""
+    source: str
+    """Path under kernels/."""
+    allowed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Allowed values of each parameter."""
+    accepts: Accepts
+    """Parameters for a node on a device, or None when this row cannot compute the node."""
+    describe: Describe
+    """Launch description over arrays of output boxes (non-empty ones)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What computes a node on a device."""
+
+    implementation: Implementation
+    parameters: Parameters
+
+
+def plain_arg(name: str, shape: Shape) -> TensorArg:
+    """Return the operand for a tensor of rank 0 to 4 read with its natural kernel dimensions."""
+    return TensorArg(name=name, dims=kernel_dims(len(shape)), origin=(0,) * len(shape))
+
+
+def broadcast_arg(name: str, shape: Shape, rank: int) -> TensorArg:
+    """Return the operand for a tensor broadcast to ``rank`` axes by ONNX rules: stride 0 where it repeats."""
+    missing = rank - len(shape)
+    dims: list[AxisMap | None] = []
+    for entry in kernel_dims(rank):
+        if entry is None or entry[0] < missing or shape[entry[0] - missing] == 1:
+            dims.append(None)
+        else:
+            dims.append((entry[0] - missing, 1))
+    n, h, w, c = dims
+    return TensorArg(name=name, dims=(n, h, w, c), origin=(0,) * len(shape))
+
+
+def kernel_dims(rank: int) -> KernelDims:
+    """Return which axis of a tensor of ``rank`` each kernel dimension (n, h, w, c) walks along."""
+    match rank:
+        case 0:
+            return None, None, None, None
+        case 1:
+            return None, None, None, (0, 1)
+        case 2:
+            return None, None, (0, 1), (1, 1)
+        case 3:
+            return (0, 1), None, (1, 1), (2, 1)
+        case 4:
+            return (0, 1), (2, 1), (3, 1), (1, 1)
+    raise ValueError(f"kernel_dims: got rank {rank}, expected 0 to 4")
+
+
+def kernel_box(boxes: Boxes) -> tuple[IntArray, IntArray]:
+    """Return begin and end of ``boxes`` in kernel dimensions, each [count, 4]; absent ones are [0, 1)."""
+    count, rank = boxes.begin.shape
+    begin, end = np.zeros((count, 4), np.int64), np.ones((count, 4), np.int64)
+    for place, entry in enumerate(kernel_dims(rank)):
+        if entry is not None:
+            begin[:, place], end[:, place] = boxes.begin[:, entry[0]], boxes.end[:, entry[0]]
+    return begin, end
+
+
+def ceil_div(value: IntArray, divisor: int | IntArray) -> IntArray:
+    """Return ``value / divisor`` rounded up, elementwise."""
+    return np.asarray(-(-value // divisor))
+
+
+def spread(items: IntArray, units: int) -> IntArray:
+    """Return how many of ``items`` equal work-items the busiest of ``units`` compute units gets."""
+    return ceil_div(items, max(1, units))

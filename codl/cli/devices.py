@@ -1,0 +1,55 @@
+"""`codl devices`: what OpenCL devices there are."""
+
+import argparse
+import os
+from dataclasses import asdict
+from typing import Any
+
+from codl.cli.flags import add_json_flag, add_pair_flag
+from codl.cli.output import format_bytes, print_json, print_message, print_table
+from codl.devices.drivers import devices, find_problems, is_pair_emulated
+from codl.machine import DeviceInfo, DeviceKind
+
+COLUMNS = ("name", "kind", "driver", "units", "memory", "sharing", "profile")
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the verb."""
+    parser = subparsers.add_parser(
+        "devices",
+        help="list devices: name, kind, driver, units, memory, sharing, profile",
+        description="List the OpenCL devices of this machine under the names that codl gives them.",
+        epilog="example: codl devices --emulate-pair --json",
+    )
+    add_json_flag(parser)
+    add_pair_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the devices."""
+    found = devices()
+    if args.json:
+        print_json({"emulated_pair": is_pair_emulated(), "devices": [_to_json(info) for info in found]})
+        return 0
+    print_table(COLUMNS, [_to_row(info) for info in found])
+    for problem in find_problems():
+        print_message(f"note: {problem}")
+    return 0
+
+
+def _to_row(info: DeviceInfo) -> tuple[str, ...]:
+    driver = f"{info.platform_name} {info.driver_version}"
+    memory = format_bytes(info.global_memory_bytes)
+    return info.name, info.kind, driver, str(info.units), memory, _find_sharing(info), "none"
+
+
+def _to_json(info: DeviceInfo) -> dict[str, Any]:
+    return {**asdict(info), "sharing": _find_sharing(info), "profile": None}
+
+
+def _find_sharing(info: DeviceInfo) -> str:
+    """Return how the device shares tensors with the host."""
+    if os.environ.get("CODL_SHARING") == "copied" or not info.is_unified:
+        return "copied"
+    return "coherent" if info.kind is DeviceKind.CPU else "mapped"

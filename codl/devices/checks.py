@@ -1,0 +1,259 @@
+"""What `codl doctor` tries on a device; each check runs for real and says in a sentence what it saw.
+
+`python -m codl.devices.checks WHAT [DEVICE ...]` runs some of them and prints them as JSON. The doctor starts
+it that way, because a driver may take its process down.
+"""
+
+import json
+import mmap
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from codl.devices.drivers import OpenedDevice, find_device, find_problems, load
+from codl.devices.probe import build_quietly, find_fault, tell_reason
+from codl.errors import DeviceError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ROUNDS = 50
+"""Hand-overs of the coherence check."""
+LENGTH = 1 << 16
+SOURCE = """
+__kernel void codl_add(__global const float *src, __global float *dst, const float value)
+{
+    const int i = get_global_id(0);
+    dst[i] = src[i] + value;
+}
+"""
+IMAGE_SOURCE = """
+__constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+__kernel void codl_read(__read_only image2d_t src, __global float4 *dst)
+{
+    const int x = get_global_id(0), y = get_global_id(1);
+    dst[y * get_global_size(0) + x] = read_imagef(src, nearest, (int2)(x, y));
+}
+"""
+FP16_SOURCE = """
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+__kernel void codl_half(__global const float *src, __global float *dst)
+{
+    const int i = get_global_id(0);
+    dst[i] = (float)((half)src[i] * (half)2.0f);
+}
+"""
+
+
+class Status(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one check found."""
+
+    subject: str
+    """The device, driver or folder that was looked at."""
+    check: str
+    status: Status
+    message: str
+    remedy: str = ""
+    """What to do; empty when nothing is to be done."""
+
+
+def check_drivers() -> Iterator[Finding]:
+    """Yield one finding for each device that loads and each driver that does not."""
+    for problem in find_problems():
+        yield Finding(
+            subject=problem.source,
+            check="driver",
+            status=Status.BROKEN,
+            message=problem.message,
+            remedy=problem.remedy,
+        )
+    for opened in load():
+        info = opened.info
+        message = f"{info.platform_name} {info.driver_version}, {info.units} units, {info.device_name}"
+        yield Finding(subject=info.name, check="device", status=Status.OK, message=message)
+
+
+def check_device(opened: OpenedDevice) -> Iterator[Finding]:
+    """Yield what a device does with a launch, a copy, host memory, an image and half floats."""
+    fault = find_fault(opened.cl_device)
+    yield _finding(opened, "launch", fault or "builds, launches, computes right", fault is None)
+    if fault is not None:
+        return
+    yield _try(opened, "copy", _check_copy)
+    if opened.info.is_unified:
+        yield _try(opened, "host memory", _check_host_memory)
+    if opened.info.has_images:
+        yield _try(opened, "images", _check_image)
+    else:
+        yield _finding(opened, "images", "not offered by the driver; buffers are used", is_right=True)
+    if opened.info.has_fp16:
+        yield _try(opened, "fp16", _check_fp16)
+    else:
+        yield _finding(opened, "fp16", "not offered by the driver; float32 is used", is_right=True)
+
+
+def check_coherence(first: OpenedDevice, second: OpenedDevice) -> Iterator[Finding]:
+    """Yield whether two CPU drivers see each other's writes in one host array after the writer's finish."""
+    subject = f"{first.info.name} + {second.info.name}"
+    remedy = "set CODL_SHARING=copied"
+    try:
+        lost = _count_lost_rounds(first, second)
+    except cl.Error as error:
+        message = f"shared host memory fails ({tell_reason(error)})"
+        status = Status.BROKEN
+        yield Finding(subject=subject, check="coherence", status=status, message=message, remedy=remedy)
+        return
+    yield Finding(
+        subject=subject,
+        check="coherence",
+        status=Status.BROKEN if lost else Status.OK,
+        message=f"{lost} of {ROUNDS} hand-overs without a map lost writes",
+        remedy=remedy if lost else "",
+    )
+
+
+def allocate_pages(length: int) -> Array:
+    """Return a float32 array that starts on a page of its own."""
+    return np.frombuffer(mmap.mmap(-1, length * 4), dtype=np.float32)
+
+
+def _count_lost_rounds(first: OpenedDevice, second: OpenedDevice) -> int:
+    """Return in how many rounds second(first(x)) over two shared arrays came out wrong."""
+    left, right = allocate_pages(LENGTH), allocate_pages(LENGTH)
+    launches = []
+    for opened, src, dst in ((first, left, right), (second, right, left)):
+        context, queue = _open(opened)
+        kernel = cl.Kernel(build_quietly(context, SOURCE), "codl_add")
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (src, dst)]
+        kernel.set_args(*buffers, np.float32(1))
+        launches.append((queue, kernel, buffers))
+    lost = 0
+    for index in range(ROUNDS):
+        left[:] = index
+        for queue, kernel, _ in launches:
+            cl.enqueue_nd_range_kernel(queue, kernel, (LENGTH,), None)
+            queue.finish()
+        lost += not bool((right == index + 1).all() and (left == index + 2).all())
+    return lost
+
+
+def _check_copy(opened: OpenedDevice) -> bool:
+    context, queue = _open(opened)
+    source = np.random.default_rng(0).random(LENGTH * 4, dtype=np.float32)
+    result = np.zeros_like(source)
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, source.nbytes)
+    cl.enqueue_copy(queue, buffer, source)
+    cl.enqueue_copy(queue, result, buffer)
+    queue.finish()
+    return np.array_equal(source, result)
+
+
+def _check_host_memory(opened: OpenedDevice) -> bool:
+    """Return whether the device computes in the host's own array: after a finish, without a map."""
+    context, queue = _open(opened)
+    source, result = allocate_pages(LENGTH), allocate_pages(LENGTH)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (source, result)]
+    source[:] = 3
+    kernel = cl.Kernel(build_quietly(context, SOURCE), "codl_add")
+    kernel.set_args(*buffers, np.float32(1))
+    cl.enqueue_nd_range_kernel(queue, kernel, (LENGTH,), None)
+    queue.finish()
+    return bool((result == 4).all())
+
+
+def _check_image(opened: OpenedDevice) -> bool:
+    context, queue = _open(opened)
+    width, height = 8, 4
+    source = np.random.default_rng(0).random((height, width, 4), dtype=np.float32)
+    result = np.zeros_like(source)
+    form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+    image = cl.Image(context, cl.mem_flags.READ_ONLY, form, shape=(width, height))
+    cl.enqueue_copy(queue, image, source, origin=(0, 0), region=(width, height))
+    dst = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, result.nbytes)
+    kernel = cl.Kernel(build_quietly(context, IMAGE_SOURCE), "codl_read")
+    kernel.set_args(image, dst)
+    cl.enqueue_nd_range_kernel(queue, kernel, (width, height), None)
+    cl.enqueue_copy(queue, result, dst)
+    queue.finish()
+    return np.array_equal(source, result)
+
+
+def _check_fp16(opened: OpenedDevice) -> bool:
+    context, queue = _open(opened)
+    source = np.arange(64, dtype=np.float32) / 4
+    result = np.zeros_like(source)
+    flags = cl.mem_flags
+    src = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=source)
+    dst = cl.Buffer(context, flags.WRITE_ONLY, result.nbytes)
+    kernel = cl.Kernel(build_quietly(context, FP16_SOURCE), "codl_half")
+    kernel.set_args(src, dst)
+    cl.enqueue_nd_range_kernel(queue, kernel, source.shape, None)
+    cl.enqueue_copy(queue, result, dst)
+    queue.finish()
+    return np.array_equal(source * 2, result)
+
+
+def _open(opened: OpenedDevice) -> tuple[Any, Any]:
+    context = cl.Context([opened.cl_device])
+    return context, cl.CommandQueue(context)
+
+
+def _try(opened: OpenedDevice, check: str, run: Callable[[OpenedDevice], bool]) -> Finding:
+    try:
+        is_right = run(opened)
+    except cl.Error as error:
+        return _finding(opened, check, tell_reason(error), is_right=False)
+    return _finding(opened, check, "right" if is_right else "wrong numbers", is_right)
+
+
+def _finding(opened: OpenedDevice, check: str, message: str, is_right: bool) -> Finding:
+    return Finding(
+        subject=opened.info.name,
+        check=check,
+        status=Status.OK if is_right else Status.BROKEN,
+        message=message,
+        remedy="" if is_right else suggest_remedy(opened.info.driver),
+    )
+
+
+def suggest_remedy(driver: str) -> str:
+    """Return what to do about a driver that does not work."""
+    return {
+        "intel": "pip install --upgrade intel-opencl-rt intel-cmplr-lib-rt",
+        "pocl": "as root: apt-get install pocl-opencl-icd (the PyPI wheel is too old for some processors)",
+        "nvidia": "reinstall the NVIDIA driver with its OpenCL part",
+    }.get(driver, "reinstall or remove this driver")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one kind of check, print what it found as one line of JSON, and return 0."""
+    what, *names = arguments
+    try:
+        if what == "drivers":
+            findings = list(check_drivers())
+        elif what == "device":
+            findings = list(check_device(find_device(names[0])))
+        else:
+            findings = list(check_coherence(find_device(names[0]), find_device(names[1])))
+    except DeviceError as error:
+        findings = [Finding(subject="OpenCL", check="driver", status=Status.BROKEN, message=str(error))]
+    print(json.dumps([asdict(finding) for finding in findings]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

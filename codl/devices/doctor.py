@@ -1,0 +1,116 @@
+"""What is wrong with the OpenCL drivers of this machine, and what to do about it.
+
+Every driver is tried in a process of its own: one that crashes is a finding, not the end of the doctor.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+from codl.assets import cache_dir
+from codl.devices.checks import Finding, Status
+from codl.devices.installed import INSTALL_REMEDY
+
+__all__ = ["Finding", "Status", "diagnose"]
+_LIMIT_SECONDS = 120
+
+
+def diagnose() -> tuple[Finding, ...]:
+    """Return what every check found: drivers, then each device, sharing between CPU drivers, and caches."""
+    found = list(_run_checks("OpenCL", "drivers"))
+    names = [finding.subject for finding in found if finding.check == "device"]
+    working = []
+    for name in names:
+        findings = _run_checks(name, "device", name)
+        found += findings
+        if all(finding.status is Status.OK for finding in findings):
+            working.append(name)
+    if not working:
+        message = "no device works" if names else "no device found"
+        found.append(
+            Finding(
+                subject="OpenCL",
+                check="devices",
+                status=Status.BROKEN,
+                message=message,
+                remedy=INSTALL_REMEDY,
+            )
+        )
+    cpus = [name for name in working if name.split("-")[1] == "cpu"]
+    for first, second in combinations(cpus, 2):
+        found += _run_checks(f"{first} + {second}", "coherence", first, second)
+    found += _check_caches()
+    return tuple(_excuse_spare(finding, working) for finding in found)
+
+
+def _run_checks(subject: str, what: str, *names: str) -> Sequence[Finding]:
+    """Return the findings of one kind of check, made in a child process."""
+    package_parent = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (package_parent, os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-W", "ignore", "-m", "codl.devices.checks", what, *names]
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LIMIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return [_tell_failure(subject, what, f"did not end within {_LIMIT_SECONDS} s")]
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+        return [_tell_failure(subject, what, f"the driver ended its process ({how}: {last})")]
+    return [Finding(**{**told, "status": Status(told["status"])}) for told in json.loads(lines[-1])]
+
+
+def _tell_failure(subject: str, what: str, message: str) -> Finding:
+    remedy = "reinstall or remove this driver"
+    return Finding(subject=subject, check=what, status=Status.BROKEN, message=message, remedy=remedy)
+
+
+def _excuse_spare(finding: Finding, working: Sequence[str]) -> Finding:
+    """Return a broken device's finding as a mere warning when a twin of the same driver and kind works."""
+    family = "-".join(finding.subject.split("-")[:2])
+    twins = [name for name in working if name.split("-")[:2] == finding.subject.split("-")[:2]]
+    if finding.status is not Status.BROKEN or not twins or " " in family:
+        return finding
+    remedy = f"none needed: {twins[0]} works and is used instead; remove the broken driver to silence this"
+    return replace(finding, status=Status.WARN, remedy=remedy)
+
+
+def _check_caches() -> Iterator[Finding]:
+    """Yield whether codl's and the drivers' cache folders can be written."""
+    pocl = Path(os.environ.get("POCL_CACHE_DIR") or Path.home() / ".cache" / "pocl")
+    for subject, folder, variable in (
+        ("codl's cache", cache_dir(), "CODL_CACHE_DIR"),
+        ("PoCL's cache", pocl, "POCL_CACHE_DIR"),
+    ):
+        problem = _find_write_problem(folder)
+        yield Finding(
+            subject=subject,
+            check="writable",
+            status=Status.OK if problem is None else Status.BROKEN,
+            message=str(folder) if problem is None else f"{folder}: {problem}",
+            remedy="" if problem is None else f"set {variable} to a folder of yours that can be written",
+        )
+
+
+def _find_write_problem(folder: Path) -> str | None:
+    """Return why no file can be made in a folder, or below the nearest one that exists; None when it can."""
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)

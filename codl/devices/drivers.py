@@ -1,0 +1,238 @@
+"""OpenCL drivers, loaded once a process, and the devices they bring, under codl's names.
+
+Importing this loads no driver; `load` does. Everything a driver reads when it loads (limits, caches, the
+private list of drivers) is in place before that, as long as codl is the first to ask OpenCL for platforms.
+When the client was first, what is loaded already is used.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyopencl as cl
+
+from codl.devices import facts, limits
+from codl.devices.installed import INSTALL_REMEDY, DriverProblem, find_icds, private_vendors
+from codl.devices.probe import find_fault
+from codl.errors import DeviceError, DriverError
+from codl.machine import DeviceInfo, DeviceKind
+
+PAIR_DRIVERS = ("intel", "pocl")
+"""The emulated pair: the first plays the CPU, the second the GPU."""
+_RANKS = {"pocl": 1.0, "oclgrind": 9.0}
+_LOCK = threading.Lock()
+
+Rank = Callable[[DeviceInfo], float]
+"""Orders the drivers of one processor; the lowest is the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedDevice:
+    """A device that OpenCL can talk to."""
+
+    info: DeviceInfo
+    cl_device: Any
+    """The `pyopencl.Device`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded:
+    devices: tuple[OpenedDevice, ...]
+    problems: tuple[DriverProblem, ...]
+    is_pair: bool
+
+
+def load() -> tuple[OpenedDevice, ...]:
+    """Return every OpenCL device of the machine, loading the drivers when this is the first call.
+
+    Raises:
+        DriverError: There is no usable OpenCL driver; the message says what to install.
+        DeviceError: The emulated pair is asked for and a CPU driver has loaded before, with all cores.
+    """
+    loaded = _load_all()
+    if not loaded.devices:
+        found = "".join(f"; {problem}" for problem in loaded.problems)
+        raise DriverError(f"OpenCL: no device found{found}. What to do: {INSTALL_REMEDY}")
+    return loaded.devices
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """Return what is known of every OpenCL device of the machine."""
+    return tuple(opened.info for opened in load())
+
+
+def find_problems() -> tuple[DriverProblem, ...]:
+    """Return the drivers that are installed and could not be loaded; a lack of drivers raises nothing."""
+    return _load_all().problems
+
+
+def is_pair_emulated() -> bool:
+    """Return whether two CPU drivers play two devices here, each on half of the cores; loads the drivers."""
+    return _load_all().is_pair
+
+
+def emulate_pair() -> None:
+    """Make two CPU drivers play two devices, each on its half of the cores; comes before any driver loads.
+
+    Raises:
+        DeviceError: The drivers of this process are loaded already, with all cores.
+    """
+    with _LOCK:
+        if not _load_once.cache_info().currsize:
+            limits.want_pair()
+        elif not _load_once().is_pair:
+            raise DeviceError(
+                "emulated pair: the drivers of this process are loaded and their cores fixed; "
+                f"set {limits.PAIR_VARIABLE}=1, or call it before anything uses devices"
+            )
+
+
+def find_device(name_or_kind: str) -> OpenedDevice:
+    """Return the device of this name, or the default device of this kind (`cpu`, `gpu`).
+
+    Raises:
+        DeviceError: There is none; the message lists what exists.
+    """
+    for opened in load():
+        if opened.info.name == name_or_kind:
+            return opened
+    if name_or_kind in set(DeviceKind):
+        for opened in default_devices():
+            if _played_kind(opened.info) == name_or_kind:
+                return opened
+    names = ", ".join(opened.info.name for opened in load())
+    raise DeviceError(
+        f"device: got {name_or_kind!r}, expected one of {names}, or a kind that exists; see `codl devices`"
+    )
+
+
+def rank_without_profile(info: DeviceInfo) -> float:
+    """Return the order of a driver among those of one processor as long as nothing was measured.
+
+    Source:
+        Cost of an empty launch and wait on CPUs: Intel 11 us, PoCL 42 to 54 us.
+    """
+    return _RANKS.get(info.driver, 0.0)
+
+
+def default_devices(rank: Rank = rank_without_profile) -> tuple[OpenedDevice, ...]:
+    """Return one working device for each physical processor; under the emulated pair, its two.
+
+    Args:
+        rank: Orders the drivers of one processor, lowest first; ties fall to the newer driver.
+
+    Raises:
+        DeviceError: No device works, or a driver of the emulated pair is missing.
+    """
+    if is_pair_emulated():
+        return tuple(_find_pair_member(driver) for driver in PAIR_DRIVERS)
+    chosen: list[OpenedDevice] = []
+    faults: list[str] = []
+    for processor in dict.fromkeys(opened.info.processor for opened in load()):
+        candidates = (opened for opened in load() if opened.info.processor == processor)
+        for opened in sorted(candidates, key=lambda candidate: rank(candidate.info)):
+            fault = find_fault(opened.cl_device)
+            if fault is None:
+                chosen.append(opened)
+                break
+            faults.append(f"{opened.info.name}: {fault}")
+    if not chosen:
+        raise DeviceError(f"devices: none works ({'; '.join(faults)}). What to do: {INSTALL_REMEDY}")
+    return tuple(chosen)
+
+
+def select_devices(
+    names: Sequence[str] | None = None, *, rank: Rank = rank_without_profile
+) -> tuple[OpenedDevice, ...]:
+    """Return the devices of these names or kinds, in their order; without names the default ones.
+
+    Raises:
+        DeviceError: A name is unknown or given twice, or two drivers of one processor are asked for.
+    """
+    if names is None:
+        return default_devices(rank)
+    if not names:
+        raise DeviceError(
+            "devices: got an empty list, expected at least one name; leave it out for the defaults"
+        )
+    chosen = tuple(find_device(name) for name in names)
+    for index, later in enumerate(chosen):
+        for earlier in chosen[:index]:
+            _check_together(earlier.info, later.info)
+    return chosen
+
+
+def _check_together(first: DeviceInfo, second: DeviceInfo) -> None:
+    if first.name == second.name:
+        raise DeviceError(f"devices: {first.name} is asked for twice; name each device once")
+    is_pair = is_pair_emulated() and {first.driver, second.driver} == set(PAIR_DRIVERS)
+    if first.processor == second.processor and not is_pair:
+        raise DeviceError(
+            f"devices: {first.name} and {second.name} are two drivers of one processor ({first.processor}); "
+            "they share its cores and gain nothing together. Name one of them, or set "
+            f"{limits.PAIR_VARIABLE}=1 for the emulated pair (intel-cpu and pocl-cpu)"
+        )
+
+
+def _find_pair_member(driver: str) -> OpenedDevice:
+    """Return the newest working CPU device of one of the pair's drivers."""
+    faults = []
+    for opened in load():
+        if opened.info.driver == driver and opened.info.kind is DeviceKind.CPU:
+            fault = find_fault(opened.cl_device)
+            if fault is None:
+                return opened
+            faults.append(f"{opened.info.name} is broken: {fault}")
+    remedy = "pip install 'codl[cpu]'" if driver == "intel" else "as root: apt-get install pocl-opencl-icd"
+    reason = "; ".join(faults) or "not installed"
+    raise DeviceError(f"emulated pair: no working {driver}-cpu ({reason}). What to do: {remedy}")
+
+
+def _played_kind(info: DeviceInfo) -> DeviceKind:
+    """Return the kind a device stands for: in the emulated pair the second CPU driver plays the GPU."""
+    if is_pair_emulated() and info.driver == PAIR_DRIVERS[1]:
+        return DeviceKind.GPU
+    return info.kind
+
+
+def _load_all() -> _Loaded:
+    with _LOCK:
+        return _load_once()
+
+
+@cache
+def _load_once() -> _Loaded:
+    is_pair = limits.is_pair_wanted()
+    if is_pair:
+        limits.limit_drivers_to_half()
+    limits.move_driver_caches()
+    icds, problems = find_icds()
+    with private_vendors(icds):
+        cl_devices, more = _enumerate_devices()
+    named = facts.describe_devices(cl_devices)
+    opened = tuple(OpenedDevice(info=info, cl_device=device) for info, device in named)
+    return _Loaded(devices=opened, problems=(*problems, *more), is_pair=is_pair)
+
+
+def _enumerate_devices() -> tuple[list[Any], list[DriverProblem]]:
+    """Return each device once, and a problem for each platform that brings none."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:  # the loader's way to say that there is none
+        return [], []
+    found: dict[int, Any] = {}
+    problems: list[DriverProblem] = []
+    for platform in platforms:
+        name = str(platform.name).strip()
+        if "FPGA" in name:
+            continue
+        try:
+            found |= {device.int_ptr: device for device in platform.get_devices()}
+        except cl.Error as error:
+            message = f"platform without a device ({str(error).splitlines()[0]})"
+            problems.append(
+                DriverProblem(source=name, message=message, remedy="see the driver's documentation")
+            )
+    return list(found.values()), problems

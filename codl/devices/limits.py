@@ -1,0 +1,89 @@
+"""How many cores each CPU driver may use, and the emulated pair, which gives two drivers half of them each.
+
+Drivers read their limits when they load, so everything here acts before that. Sub-devices isolate nothing on
+either driver; these variables do.
+"""
+
+import os
+from pathlib import Path
+
+from codl.assets import cache_dir
+from codl.errors import DeviceError
+
+PAIR_VARIABLE = "CODL_EMULATE_PAIR"
+_INTEL_LIMITS = ("CL_CONFIG_CPU_TBB_NUM_WORKERS", "DPCPP_CPU_NUM_CUS")
+_POCL_LIMITS = ("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT")
+_DRIVER_LIMITS = {"intel": _INTEL_LIMITS, "pocl": _POCL_LIMITS}
+
+
+def is_pair_wanted() -> bool:
+    """Return whether this process asks for the emulated pair (`CODL_EMULATE_PAIR`, or `emulate_pair()`)."""
+    return os.environ.get(PAIR_VARIABLE, "").strip().lower() not in {"", "0", "no", "false", "off"}
+
+
+def want_pair() -> None:
+    """Ask for the emulated pair, in this process and those it starts."""
+    os.environ[PAIR_VARIABLE] = "1"
+
+
+def count_cores() -> int:
+    """Return the cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def effective_units(driver: str, reported: int) -> int:
+    """Return the compute units of a CPU device that really work in parallel.
+
+    Args:
+        driver: Short driver family.
+        reported: Compute units as the driver tells them; Intel's tells all cores whatever its limit, PoCL's
+            tells its limit even above the cores there are, or may use.
+    """
+    limits = [_read_count(name) for name in _DRIVER_LIMITS.get(driver, ())]
+    return max(1, min([reported, count_cores(), *(limit for limit in limits if limit)]))
+
+
+def limit_drivers_to_half() -> None:
+    """Give each CPU driver half of the cores, at least one: PoCL the first ones, Intel the last ones.
+
+    Raises:
+        DeviceError: A CPU driver is in the process already, with all cores.
+    """
+    loaded = [name for name in ("libintelocl", "libpocl") if _is_mapped(name)]
+    if loaded:
+        raise DeviceError(
+            f"emulated pair: {' and '.join(loaded)} is already loaded and its number of cores is fixed; "
+            f"set {PAIR_VARIABLE}=1, or call it before anything uses OpenCL"
+        )
+    half = str(max(1, count_cores() // 2))
+    for name in (*_INTEL_LIMITS, *_POCL_LIMITS):
+        os.environ[name] = half
+    os.environ["POCL_AFFINITY"] = "1"
+
+
+def move_driver_caches() -> None:
+    """Put the drivers' own kernel caches under `CODL_CACHE_DIR` when that is set.
+
+    A place that the user chose for a driver stays. Intel's CPU runtime keeps no cache.
+    """
+    if not os.environ.get("CODL_CACHE_DIR"):
+        return
+    for variable, folder in (("POCL_CACHE_DIR", "pocl"), ("CUDA_CACHE_PATH", "nvidia")):
+        if variable not in os.environ:
+            path = cache_dir() / "drivers" / folder
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.environ[variable] = str(path)
+
+
+def _read_count(variable: str) -> int:
+    text = os.environ.get(variable, "").strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _is_mapped(library: str) -> bool:
+    try:
+        return library in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False

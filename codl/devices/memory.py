@@ -1,0 +1,222 @@
+"""Where tensors lie: host arrays that several drivers see, private buffers, and copies between them."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+
+from codl.devices.opencl import FLOAT_BYTES, Device
+from codl.errors import DeviceError
+from codl.ir.graph import Shape
+from codl.ir.regions import Region
+from codl.machine import DeviceInfo, DeviceKind
+
+PAGE_BYTES = 4096
+_STORAGE_ORDERS = {4: (0, 2, 3, 1)}
+"""By rank, the ONNX axes from outermost to innermost in memory; other ranks keep ONNX order."""
+
+
+class Sharing(StrEnum):
+    """How two devices see each other's results."""
+
+    COHERENT = "coherent"
+    """CPU drivers over one host allocation: a finished write is seen."""
+    COPIED = "copied"
+    """Each device has memory of its own; regions are copied through the host."""
+
+
+def choose_sharing(devices: Sequence[DeviceInfo]) -> Sharing:
+    """Return how these devices share tensors; `CODL_SHARING=copied` forces copies.
+
+    Raises:
+        DeviceError: CODL_SHARING has another value than `copied` or `coherent`.
+    """
+    wanted = os.environ.get("CODL_SHARING", "")
+    if wanted not in ("", *Sharing):
+        raise DeviceError(f"CODL_SHARING: got {wanted!r}, expected one of {[str(mode) for mode in Sharing]}")
+    is_shared = all(info.kind is DeviceKind.CPU and info.is_unified for info in devices)
+    if wanted == Sharing.COPIED or not is_shared:
+        return Sharing.COPIED
+    return Sharing.COHERENT
+
+
+def storage_order(rank: int) -> tuple[int, ...]:
+    """Return the ONNX axes of a tensor of ``rank`` from outermost to innermost in memory."""
+    return _STORAGE_ORDERS.get(rank, tuple(range(rank)))
+
+
+def allocate_host(floats: int) -> npt.NDArray[np.float32]:
+    """Return a page-aligned array that a zero-copy buffer can stand on."""
+    raw = np.empty(max(1, floats) * FLOAT_BYTES + PAGE_BYTES, np.uint8)
+    start = -raw.ctypes.data % PAGE_BYTES
+    return raw[start : start + max(1, floats) * FLOAT_BYTES].view(np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A region of a tensor, densely stored in a buffer."""
+
+    region: Region
+    buffer: Any
+    host: npt.NDArray[np.float32] | None
+    """The same memory as a flat array, where the host sees it."""
+    strides: tuple[int, ...]
+    """Elements between neighbours, by ONNX axis."""
+
+    @property
+    def offset(self) -> int:
+        """Element index at which coordinate (0, ..., 0) of the whole tensor would lie; may be negative."""
+        return -sum(b * s for b, s in zip(self.region.begin, self.strides, strict=True))
+
+    def view(self) -> npt.NDArray[np.float32]:
+        """Return the host memory as an array in ONNX axis order, not a copy."""
+        assert self.host is not None
+        strides = tuple(stride * FLOAT_BYTES for stride in self.strides)
+        return np.lib.stride_tricks.as_strided(self.host, self.region.shape, strides)
+
+
+def dense_strides(shape: Shape) -> tuple[int, ...]:
+    """Return the strides, by ONNX axis, of a tensor stored densely in storage order."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(storage_order(len(shape))):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def place_shared(region: Region, devices: Sequence[Device]) -> tuple[Storage, ...]:
+    """Return one host allocation for ``region`` as each of ``devices`` sees it."""
+    host = allocate_host(prod(region.shape))
+    strides = dense_strides(region.shape)
+    return tuple(
+        Storage(region=region, buffer=device.wrap(host), host=host, strides=strides) for device in devices
+    )
+
+
+def place_host(region: Region) -> Storage:
+    """Return host memory for ``region`` that no device sees."""
+    host = allocate_host(prod(region.shape))
+    return Storage(region=region, buffer=None, host=host, strides=dense_strides(region.shape))
+
+
+def place_private(region: Region, device: Device) -> Storage:
+    """Return memory of ``device`` for ``region``."""
+    buffer = device.allocate(prod(region.shape))
+    return Storage(region=region, buffer=buffer, host=None, strides=dense_strides(region.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rectangle:
+    """One OpenCL rectangular copy: at most three dimensions, in bytes."""
+
+    region: tuple[int, int, int]
+    host_origin: tuple[int, int, int]
+    host_pitches: tuple[int, int]
+    buffer_origin: tuple[int, int, int]
+    buffer_pitches: tuple[int, int]
+
+
+class HostCopy:
+    """A prepared copy of a region between a device's storage and the host's, either way."""
+
+    def __init__(self, *, device: Device, storage: Storage, host: Storage, region: Region) -> None:
+        assert host.host is not None
+        self._queue, self._buffer, self._host = device.queue, storage.buffer, host.host
+        self._rectangles = tuple(_rectangles(region, storage, host))
+
+    def read(self) -> None:
+        """Copy device to host and wait for it."""
+        self._enqueue(to_host=True, blocking=True)
+
+    def write(self) -> None:
+        """Enqueue host to device; the host memory must stay as it is until the queue has finished."""
+        self._enqueue(to_host=False, blocking=False)
+
+    def _enqueue(self, *, to_host: bool, blocking: bool) -> None:
+        last = len(self._rectangles) - 1
+        for index, rectangle in enumerate(self._rectangles):
+            ends = (self._host, self._buffer) if to_host else (self._buffer, self._host)
+            cl.enqueue_copy(
+                self._queue,
+                *ends,
+                buffer_origin=rectangle.buffer_origin,
+                host_origin=rectangle.host_origin,
+                region=rectangle.region,
+                buffer_pitches=rectangle.buffer_pitches,
+                host_pitches=rectangle.host_pitches,
+                is_blocking=blocking and index == last,
+            )
+
+
+def _rectangles(region: Region, storage: Storage, host: Storage) -> list[_Rectangle]:
+    """Return the copies of at most three dimensions that move ``region``, one for each outermost index."""
+    order = storage_order(len(region.begin))
+    dims = [
+        (region.shape[axis], storage.strides[axis], host.strides[axis])
+        for axis in order
+        if region.shape[axis] > 1
+    ]
+    merged: list[tuple[int, int, int]] = [(1, 1, 1)]
+    for length, near, far in reversed(dims):
+        inner_length, inner_near, inner_far = merged[-1]
+        if (near, far) == (inner_length * inner_near, inner_length * inner_far):
+            merged[-1] = (length * inner_length, inner_near, inner_far)
+        else:
+            merged.append((length, near, far))
+    merged += [(1, 0, 0)] * (3 - len(merged))
+    starts = [(0, 0)]
+    for length, near, far in merged[3:]:
+        starts = [(a + i * near, b + i * far) for a, b in starts for i in range(length)]
+    near_start = storage.offset + sum(b * s for b, s in zip(region.begin, storage.strides, strict=True))
+    far_start = host.offset + sum(b * s for b, s in zip(region.begin, host.strides, strict=True))
+    (columns, _, _), (rows, near_row, far_row), (slices, near_slice, far_slice) = merged[:3]
+    return [
+        rectangle
+        for near, far in starts
+        for rectangle in _split_slices(
+            (columns, rows, slices),
+            (near_start + near, near_row, near_slice),
+            (far_start + far, far_row, far_slice),
+        )
+    ]
+
+
+def _split_slices(
+    shape: tuple[int, int, int], near: tuple[int, int, int], far: tuple[int, int, int]
+) -> list[_Rectangle]:
+    """Return one copy for a box of rows and slices, or one for each slice where pitches do not nest.
+
+    OpenCL wants the slice pitch to be a multiple of the row pitch, and origins
+    inside the first row: a start is given as bytes of the first row.
+    """
+    columns, rows, slices = shape
+    near_start, near_row, near_slice = near
+    far_start, far_row, far_slice = far
+    near_row, far_row = near_row or columns, far_row or columns
+    aligned = near_slice % near_row == 0 and far_slice % far_row == 0
+    if slices > 1 and not aligned:
+        return [
+            piece
+            for index in range(slices)
+            for piece in _split_slices(
+                (columns, rows, 1),
+                (near_start + index * near_slice, near_row, 0),
+                (far_start + index * far_slice, far_row, 0),
+            )
+        ]
+    size = FLOAT_BYTES
+    return [
+        _Rectangle(
+            region=(columns * size, rows, slices),
+            host_origin=(far_start * size, 0, 0),
+            host_pitches=(far_row * size, (far_slice or far_row * rows) * size),
+            buffer_origin=(near_start * size, 0, 0),
+            buffer_pitches=(near_row * size, (near_slice or near_row * rows) * size),
+        )
+    ]

@@ -1,0 +1,117 @@
+"""A device at work: its context, its queue, its programs and its buffers."""
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyopencl as cl
+
+from codl.catalog.source import build_options, read_source
+from codl.catalog.spec import Parameters
+from codl.devices.drivers import find_device
+from codl.errors import BuildError, DeviceError
+from codl.machine import DeviceInfo
+
+FLOAT_BYTES = 4
+
+
+class Device:
+    """One OpenCL device with one in-order queue. Opened once a process; see `open_device`."""
+
+    def __init__(self, info: DeviceInfo, cl_device: Any) -> None:
+        self.info = info
+        try:
+            self.context = cl.Context([cl_device])
+            self.queue = cl.CommandQueue(self.context)
+        except cl.Error as error:
+            raise DeviceError(f"{info.name}: driver refused a context: {error}; run `codl doctor`") from error
+        self._cl_device = cl_device
+        self._programs: dict[tuple[str, str], Any] = {}
+        self._zeros: Any = None
+
+    @property
+    def program_count(self) -> int:
+        """Number of programs built so far: one for each row and its parameters."""
+        return len(self._programs)
+
+    def kernel(self, source: str, entry: str, parameters: Parameters) -> Any:
+        """Return a new kernel object of its own arguments; its program is built at first use.
+
+        Raises:
+            BuildError: The driver refused the source; the message carries its log.
+        """
+        options = build_options(parameters)
+        program = self._programs.get((source, options))
+        if program is None:
+            program = self._build(source, options)
+            self._programs[source, options] = program
+        return cl.Kernel(program, entry)
+
+    def _build(self, source: str, options: str) -> Any:
+        text = read_source(source)
+        try:
+            with warnings.catch_warnings():
+                # The Intel driver always leaves a build log, which pyopencl takes for a warning.
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+                return cl.Program(self.context, text).build(options=options.split(), cache_dir=False)
+        except cl.Error as error:
+            raise BuildError(f"{self.info.name}: cannot build {source} ({options}): {error}") from error
+
+    def allocate(self, floats: int) -> Any:
+        """Return a new buffer of ``floats`` float32 values in the device's own memory."""
+        return self._buffer(cl.mem_flags.READ_WRITE, size=max(1, floats) * FLOAT_BYTES)
+
+    def wrap(self, array: npt.NDArray[np.float32]) -> Any:
+        """Return a buffer over the memory of ``array`` itself; keep the array as long as the buffer."""
+        return self._buffer(cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array)
+
+    def upload(self, array: npt.NDArray[np.float32]) -> Any:
+        """Return a read-only buffer with the values of ``array``: the array itself where memory is shared."""
+        sharing = cl.mem_flags.USE_HOST_PTR if self.info.is_unified else cl.mem_flags.COPY_HOST_PTR
+        return self._buffer(cl.mem_flags.READ_ONLY | sharing, hostbuf=array)
+
+    def _buffer(self, flags: Any, **what: Any) -> Any:
+        try:
+            return cl.Buffer(self.context, flags, **what)
+        except cl.Error as error:
+            size = what.get("size") or what["hostbuf"].nbytes
+            raise DeviceError(f"{self.info.name}: cannot allocate {size} bytes: {error}") from error
+
+    def zeros(self, floats: int) -> Any:
+        """Return a buffer of at least ``floats`` zeros, shared by all kernels that read padding from it."""
+        if self._zeros is None or self._zeros.size < floats * FLOAT_BYTES:
+            self._zeros = self.upload(np.zeros(max(floats, 4096), np.float32))
+        return self._zeros
+
+    def fill(self, buffer: Any, value: float) -> None:
+        """Set every float of ``buffer``."""
+        cl.enqueue_fill_buffer(self.queue, buffer, np.float32(value), 0, buffer.size)
+
+    def finish(self) -> None:
+        """Wait until everything enqueued is done; other Python threads run meanwhile."""
+        self.queue.finish()
+
+
+@cache
+def open_device(name: str) -> Device:
+    """Return the device of this name or kind, opened once a process.
+
+    Raises:
+        DeviceError: No such device, or its driver refuses it.
+    """
+    opened = find_device(name)
+    return _open(opened.info.name)
+
+
+@cache
+def _open(name: str) -> Device:
+    opened = find_device(name)
+    return Device(opened.info, opened.cl_device)
+
+
+def open_devices(names: Sequence[str]) -> tuple[Device, ...]:
+    """Return the devices of these names, in their order."""
+    return tuple(open_device(name) for name in names)

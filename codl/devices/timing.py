@@ -1,0 +1,121 @@
+"""The one measurement loop: rows timed in interleaved rounds, compared by the ratios inside each round.
+
+Times on a shared machine drift by a factor of two within a minute, so a time alone compares nothing. Rows to
+be compared run in the same round, one after the other, in an order that rotates from round to round.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Row = Callable[[], float]
+"""Runs one thing once and returns how long it took, in seconds."""
+Series = np.ndarray[Any, np.dtype[np.float64]]
+
+CONTROL_SUFFIX = "#2"
+_CHECK_EVERY = 5
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """The median of round ratios with its 90 % bootstrap interval."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Width of the interval relative to the median."""
+        return (self.high - self.low) / self.median
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """What every row took in every round."""
+
+    seconds: Mapping[str, Series]
+    """Times by row name, one for each round, in seconds."""
+
+    @property
+    def count(self) -> int:
+        """Rounds measured."""
+        return min((len(series) for series in self.seconds.values()), default=0)
+
+    def ratio(self, above: str | Sequence[str], below: str | Sequence[str]) -> Ratio:
+        """Return how many times longer `above` took than `below`; of several rows the slowest counts."""
+        return summarise_ratios(self._slowest(above) / self._slowest(below))
+
+    def median(self, name: str) -> float:
+        """Return the median time of a row, in seconds."""
+        return float(np.median(self.seconds[name]))
+
+    def percentile(self, name: str, percent: float) -> float:
+        """Return a percentile of a row's times, in seconds."""
+        return float(np.percentile(self.seconds[name], percent))
+
+    def _slowest(self, names: str | Sequence[str]) -> Series:
+        chosen = (names,) if isinstance(names, str) else names
+        slowest: Series = np.max([self.seconds[name] for name in chosen], axis=0)
+        return slowest
+
+
+def interleave(
+    rows: Mapping[str, Row],
+    *,
+    watch: Sequence[tuple[str | Sequence[str], str | Sequence[str]]] = (),
+    control: str | None = None,
+    warmup: int = 2,
+    least_rounds: int = 10,
+    most_rounds: int = 200,
+    most_seconds: float = 300.0,
+    width: float = 0.04,
+) -> Rounds:
+    """Return the times of all rows, taken in rounds until the watched ratios are known well enough.
+
+    Args:
+        rows: What to time, by name.
+        watch: Pairs (above, below) of row names whose ratio matters; without any, `most_rounds` are taken.
+        control: A row to time a second time in each round, as `<name>#2`: its ratio to itself is the noise.
+        warmup: Rounds before the first that counts.
+        least_rounds: Rounds to take in any case, unless time runs out.
+        most_rounds: Rounds at which to stop in any case.
+        most_seconds: Time after which no further round starts; at least one round is always taken.
+        width: Stop when the interval of every watched ratio is narrower than this share of its median.
+    """
+    everything = dict(rows)
+    if control is not None:
+        everything[control + CONTROL_SUFFIX] = rows[control]
+    names = list(everything)
+    end = time.perf_counter() + most_seconds
+    for _ in range(warmup):
+        for row in everything.values():
+            row()
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for index in range(most_rounds):
+        first = index % len(names)
+        for name in names[first:] + names[:first]:
+            taken[name].append(everything[name]())
+        if time.perf_counter() >= end:
+            break
+        if index + 1 >= least_rounds and (index + 1) % _CHECK_EVERY == 0 and watch:
+            rounds = _freeze(taken)
+            if all(rounds.ratio(above, below).width < width for above, below in watch):
+                break
+    return _freeze(taken)
+
+
+def summarise_ratios(ratios: Series) -> Ratio:
+    """Return the median of some ratios and its 90 % bootstrap interval; equal input gives equal output."""
+    generator = np.random.default_rng(0)
+    picks = generator.integers(len(ratios), size=(_RESAMPLES, len(ratios)))
+    low, high = np.percentile(np.median(ratios[picks], axis=1), [5, 95])
+    return Ratio(median=float(np.median(ratios)), low=float(low), high=float(high))
+
+
+def _freeze(taken: Mapping[str, Sequence[float]]) -> Rounds:
+    return Rounds(seconds={name: np.array(series, dtype=np.float64) for name, series in taken.items()})

@@ -1,0 +1,1 @@
+"""Acting: a plan made into prepared calls, and the loop that makes them. Decides nothing."""

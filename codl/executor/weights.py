@@ -1,0 +1,54 @@
+"""Constants of a network as kernels want them: packed once, uploaded by the slice a device needs."""
+
+from typing import Any
+
+import numpy as np
+
+from codl.catalog.spec import PackedArg
+from codl.devices.memory import Storage, allocate_host
+from codl.devices.opencl import Device
+from codl.ir.graph import FloatArray, Graph
+from codl.ir.regions import Region
+
+
+class Weights:
+    """Packed constants of one graph; plans of the same graph share them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._packed: dict[str, FloatArray] = {}
+        self._slices: dict[tuple[str, str, int, int], Any] = {}
+        self._plain: dict[tuple[str, str], Storage] = {}
+
+    def panels(self, arg: PackedArg, device: Device, begin: int, end: int) -> Any:
+        """Return a buffer of ``device`` with panels [begin, end) of a packed constant."""
+        key = (device.info.name, arg.key, begin, end)
+        buffer = self._slices.get(key)
+        if buffer is None:
+            buffer = device.upload(self._pack(arg)[begin:end].reshape(-1))
+            self._slices[key] = buffer
+        return buffer
+
+    def _pack(self, arg: PackedArg) -> FloatArray:
+        packed = self._packed.get(arg.key)
+        if packed is None:
+            values = arg.pack(self._graph.constants)
+            packed = allocate_host(values.size)[: values.size].reshape(values.shape)
+            np.copyto(packed, values)
+            self._packed[arg.key] = packed
+        return packed
+
+    def plain(self, name: str, device: Device) -> Storage:
+        """Return a constant in ONNX order in memory of ``device``."""
+        key = (device.info.name, name)
+        storage = self._plain.get(key)
+        if storage is None:
+            values = self._graph.constants[name]
+            host = allocate_host(values.size)
+            np.copyto(host[: values.size], values.reshape(-1))
+            strides = tuple(int(np.prod(values.shape[axis + 1 :])) for axis in range(values.ndim))
+            storage = Storage(
+                region=Region.whole(values.shape), buffer=device.upload(host), host=host, strides=strides
+            )
+            self._plain[key] = storage
+        return storage

@@ -1,0 +1,105 @@
+"""One ONNX node as the frontend reads it: attributes with defaults, and errors that name it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from codl.errors import ModelError, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxNode:
+    """A node of a model together with what its reading depends on."""
+
+    proto: Any
+    """The `onnx.NodeProto`."""
+    opset: int
+    """Version of the default operator set that the model asks for."""
+    label: str
+    """The model in messages: its file name."""
+
+    @property
+    def op_type(self) -> str:
+        """Operator, with its domain where that is not ONNX's own."""
+        domain = self.proto.domain
+        return f"{domain}.{self.proto.op_type}" if domain not in ("", "ai.onnx") else str(self.proto.op_type)
+
+    @property
+    def name(self) -> str:
+        """The node's name, or its first output's where it has none."""
+        return str(self.proto.name or next((o for o in self.proto.output if o), "without outputs"))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Input tensors; an omitted one in the middle is an empty string, none at the end are."""
+        names = list(self.proto.input)
+        while names and not names[-1]:
+            names.pop()
+        return tuple(names)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Output tensors that are asked for."""
+        return tuple(name for name in self.proto.output if name)
+
+    @property
+    def output(self) -> str:
+        """The first output."""
+        return str(self.proto.output[0])
+
+    def optional_input(self, index: int) -> str | None:
+        """Return the name of an input, or None where the model omits it."""
+        inputs = self.inputs
+        return inputs[index] if index < len(inputs) and inputs[index] else None
+
+    def integer(self, name: str, default: int) -> int:
+        """Return an integer attribute."""
+        value = self._attribute(name, AttributeProto.INT)
+        return default if value is None else int(value.i)
+
+    def number(self, name: str, default: float) -> float:
+        """Return a float attribute."""
+        value = self._attribute(name, AttributeProto.FLOAT)
+        return default if value is None else float(value.f)
+
+    def text(self, name: str, default: str) -> str:
+        """Return a string attribute."""
+        value = self._attribute(name, AttributeProto.STRING)
+        return default if value is None else bytes(value.s).decode(errors="replace")
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """Return an attribute that lists integers, or None where the model leaves it out."""
+        value = self._attribute(name, AttributeProto.INTS)
+        return None if value is None else tuple(int(i) for i in value.ints)
+
+    def sentence(self, *, got: str, expected: str, remedy: str) -> str:
+        """Return the sentence of a problem with this node."""
+        return f"{self.label}: node {self.name!r} ({self.op_type}): got {got}, expected {expected}; {remedy}"
+
+    def broken(self, *, got: str, expected: str, remedy: str = "export the model again") -> ModelError:
+        """Return the error of a node that ONNX does not allow."""
+        return ModelError(self.sentence(got=got, expected=expected, remedy=remedy))
+
+    def unsupported(
+        self, *, got: str, expected: str, remedy: str = "change the model or run it with ONNX Runtime"
+    ) -> UnsupportedError:
+        """Return the error of a valid node that codl cannot run."""
+        return UnsupportedError(self.sentence(got=got, expected=expected, remedy=remedy))
+
+    def _attribute(self, name: str, kind: int) -> Any:
+        for attribute in self.proto.attribute:
+            if attribute.name != name:
+                continue
+            if attribute.type != kind:
+                raise self.broken(
+                    got=f"attribute {name} of type {_type_name(attribute.type)}",
+                    expected=_type_name(kind),
+                )
+            return attribute
+        return None
+
+
+def _type_name(kind: int) -> str:
+    return str(onnx.AttributeProto.AttributeType.Name(kind))

@@ -1,0 +1,88 @@
+"""Problems of a model's wiring: names without a producer, two producers, cycles, unsorted nodes."""
+
+from collections import Counter
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from codl.errors import ModelError
+from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.reader import Source
+
+
+def check_structure(source: Source) -> None:
+    """Raise `ModelError` with every problem of the model's wiring, or return silently."""
+    problems = list(find_structure_problems(source))
+    if problems:
+        raise ModelError("\n".join(problems))
+
+
+def find_structure_problems(source: Source) -> Iterator[str]:
+    """Yield one sentence for each name that the top-level graph does not wire as ONNX demands."""
+    graph, label = source.proto.graph, source.label
+    nodes = [OnnxNode(proto=n, opset=source.opset, label=label) for n in graph.node]
+    given = _given_names(graph)
+    written = given + Counter(o for node in nodes for o in node.outputs)
+    for name, count in written.items():
+        if count > 1:
+            yield f"{label}: tensor {name!r}: got {count} producers, expected 1; rename all but one"
+    declared = Counter(value.name for value in graph.output)
+    for name, count in declared.items():
+        if name not in written:
+            yield f"{label}: output {name!r}: got no node that writes it, expected one; export the model again"
+        if count > 1:
+            yield f"{label}: output {name!r}: got {count} mentions, expected 1; remove all but one"
+    cycle = _find_cycle(nodes)
+    if cycle:
+        yield (
+            f"{label}: got a cycle through nodes {' -> '.join(repr(n) for n in cycle)}, "
+            "expected none; export the model again"
+        )
+        return
+    known = set(given)
+    for node in nodes:
+        for name in _reads(node.proto):
+            if name not in written:
+                yield node.sentence(
+                    got=f"input {name!r} that nothing provides",
+                    expected="a node's output, an input or an initializer",
+                    remedy="export the model again",
+                )
+            elif name not in known:
+                yield node.sentence(
+                    got=f"input {name!r} that a later node writes",
+                    expected="nodes in topological order",
+                    remedy="sort the nodes",
+                )
+        known.update(node.outputs)
+
+
+def _given_names(graph: Any) -> Counter[str]:
+    """Return the tensors that are there before any node runs."""
+    names = Counter(value.name for value in graph.input)
+    names.update(tensor.name for tensor in graph.initializer)
+    names.update(sparse.values.name for sparse in graph.sparse_initializer)
+    return names
+
+
+def _reads(node: Any) -> Iterator[str]:
+    """Yield the tensors that a node reads, those from inside its subgraphs included."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            own = set(_given_names(body)) | {o for inner in body.node for o in inner.output}
+            yield from (name for inner in body.node for name in _reads(inner) if name not in own)
+
+
+def _find_cycle(nodes: list[OnnxNode]) -> list[str]:
+    """Return the names of nodes that wait for each other, the first repeated at the end; empty where none do."""
+    producers = {o: index for index, node in enumerate(nodes) for o in node.outputs}
+    waits = {
+        index: {producers[name] for name in _reads(node.proto) if name in producers}
+        for index, node in enumerate(nodes)
+    }
+    try:
+        TopologicalSorter(waits).prepare()
+    except CycleError as error:
+        return [nodes[index].name for index in error.args[1]]
+    return []

@@ -1,0 +1,1 @@
+"""The network as data: tensors, operators, the graph, and the region rules."""

@@ -1,0 +1,116 @@
+"""The network as data: tensors, nodes in topological order, constants."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.ir.ops import Epilogue, Op, ResidualOrder
+
+NO_EPILOGUE = Epilogue()
+
+FloatArray = npt.NDArray[np.float32]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A float32 tensor of fixed shape, ONNX axis order."""
+
+    name: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One operator with its fused epilogue and its single output."""
+
+    name: str
+    op: Op
+    inputs: tuple[str, ...]
+    """Activations and constants by name, in the operator's order; a residual comes last."""
+    output: str
+    epilogue: Epilogue = NO_EPILOGUE
+
+    @property
+    def residual(self) -> str | None:
+        """Name of the tensor that the epilogue adds, if there is one."""
+        return None if self.epilogue.residual is ResidualOrder.NONE else self.inputs[-1]
+
+    @property
+    def kind(self) -> str:
+        """Operator name for people, such as `Conv2d`."""
+        return type(self.op).__name__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """A whole network. Nodes are in topological order; every tensor has one producer."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, Tensor]
+    """Every activation and constant by name."""
+    constants: Mapping[str, FloatArray] = field(repr=False)
+    original_names: Mapping[str, str] = field(default_factory=dict)
+    """For tensors renamed on the way in: codl's name -> the model's name."""
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        """Activation name -> the node that writes it; graph inputs and constants are absent."""
+        return {node.output: node for node in self.nodes}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[Node, ...]]:
+        """Activation name -> the nodes that read it, in topological order."""
+        found: dict[str, list[Node]] = {name: [] for name in self.tensors}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found[name].append(node)
+        return {name: tuple(nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def nodes_by_name(self) -> Mapping[str, Node]:
+        """Node name -> node."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Node name -> place in the topological order."""
+        return {node.name: index for index, node in enumerate(self.nodes)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over structure, shapes and attributes; weights' values are not part of it."""
+        digest = hashlib.sha256()
+        for node in self.nodes:
+            digest.update(repr(node).encode())
+        for tensor in self.tensors.values():
+            digest.update(repr(tensor).encode())
+        digest.update(repr((self.inputs, self.outputs)).encode())
+        return digest.hexdigest()
+
+    def shape(self, name: str) -> Shape:
+        """Return the shape of a tensor."""
+        return self.tensors[name].shape
+
+    def activations(self, node: Node) -> tuple[str, ...]:
+        """Return the inputs of ``node`` that are not constants, each once."""
+        return tuple(name for name in dict.fromkeys(node.inputs) if name not in self.constants)
+
+    def with_outputs(self, outputs: Iterable[str]) -> "Graph":
+        """Return the same network with other outputs, for instance every intermediate."""
+        return Graph(
+            name=self.name,
+            nodes=self.nodes,
+            inputs=self.inputs,
+            outputs=tuple(outputs),
+            tensors=self.tensors,
+            constants=self.constants,
+            original_names=self.original_names,
+        )

@@ -1,0 +1,45 @@
+"""Facts about hardware, as data: what a device is, not how to talk to it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class DeviceKind(StrEnum):
+    """What sort of processor a device is; the second half of its name."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    ACCELERATOR = "accelerator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """One OpenCL device as codl names and knows it."""
+
+    name: str
+    """`<driver>-<kind>`, such as `intel-cpu`; the second of a name gets `-2`."""
+    kind: DeviceKind
+    driver: str
+    """Short driver family: `intel`, `pocl`, `nvidia`, `amd`, `oclgrind`, ..."""
+    device_name: str
+    """As the driver reports it."""
+    platform_name: str
+    platform_version: str
+    driver_version: str
+    processor: str
+    """Identity of the physical processor; equal for two drivers of one CPU or one PCI address."""
+    units: int
+    """Effective compute units, limits of the environment applied."""
+    vector_width: int
+    """Native float32 lanes of a vector register; 1 on GPUs that work on scalars."""
+    work_group_multiple: int
+    """Preferred work-group size multiple (warp size on a GPU)."""
+    max_work_group_size: int
+    local_memory_bytes: int
+    global_memory_bytes: int
+    alignment_bytes: int
+    """Least alignment of a sub-buffer's origin and of zero-copy host memory."""
+    has_images: bool
+    has_fp16: bool
+    is_unified: bool
+    """Whether the device computes in the host's memory."""

@@ -1,0 +1,1 @@
+"""Deciding: which device computes what."""

@@ -1,0 +1,99 @@
+"""Plans that need no profile: one device for all, or fixed shares along chains of fixed length."""
+
+from collections.abc import Sequence
+
+from codl.errors import PlanError
+from codl.ir.graph import Graph, Node
+from codl.ir.regions import find_splittable_axes
+from codl.plan.residency import find_published
+from codl.plan.steps import Chain, Cut, Plan, Run, Step
+
+PREFERRED_AXES = (2, 1, 0)
+"""Height first, as most operators of most networks do best (CoDL, section 6); then channels, then batch."""
+
+
+def plan_single(graph: Graph, *, device: str, devices: Sequence[str] | None = None) -> Plan:
+    """Return the plan that runs every node on ``device``."""
+    steps = tuple(Run(node=node.name, device=device) for node in graph.nodes)
+    return Plan(
+        devices=tuple(devices or (device,)),
+        steps=steps,
+        planner=f"single:{device}",
+        fingerprint=graph.fingerprint,
+    )
+
+
+def plan_even(
+    graph: Graph,
+    *,
+    devices: Sequence[str],
+    ratios: Sequence[float] | None = None,
+    max_chain_length: int = 8,
+    axes: Sequence[int] = PREFERRED_AXES,
+) -> Plan:
+    """Return the plan that cuts every operator by the same shares, in chains as long as allowed.
+
+    Args:
+        graph: The network.
+        devices: Device names; device i gets share i.
+        ratios: Shares, one for each device, that sum to 1; equal ones by default.
+        max_chain_length: Most operators in a chain, at least 1.
+        axes: Axes to cut along, the first that an operator can be cut along wins.
+
+    Raises:
+        PlanError: Ratios that are no shares of a whole, or a chain length below 1.
+    """
+    shares = tuple(ratios) if ratios is not None else (1 / len(devices),) * len(devices)
+    if len(shares) != len(devices) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+        raise PlanError(f"ratios: got {list(shares)}, expected {len(devices)} shares in [0, 1] that sum to 1")
+    if max_chain_length < 1:
+        raise PlanError(f"max_chain_length: got {max_chain_length}, expected at least 1")
+    steps: list[Step] = []
+    chain: list[Node] = []
+    chain_axis = -1
+    for node in graph.nodes:
+        axis = _choose_axis(node, graph, axes, len(devices))
+        joins = (
+            chain
+            and axis == chain_axis
+            and len(chain) < max_chain_length
+            and any(member.output in node.inputs for member in chain)
+        )
+        if not joins and chain:
+            steps.append(_make_chain(chain, chain_axis, graph, shares))
+            chain = []
+        if axis is None:
+            steps.append(Run(node=node.name, device=devices[shares.index(max(shares))]))
+            continue
+        chain.append(node)
+        chain_axis = axis
+    if chain:
+        steps.append(_make_chain(chain, chain_axis, graph, shares))
+    return Plan(devices=tuple(devices), steps=tuple(steps), planner="even", fingerprint=graph.fingerprint)
+
+
+def _choose_axis(node: Node, graph: Graph, axes: Sequence[int], device_count: int) -> int | None:
+    shape = graph.shape(node.output)
+    splittable = find_splittable_axes(node, graph)
+    for axis in axes:
+        if axis in splittable and shape[axis] >= device_count:
+            return axis
+    return None
+
+
+def _make_chain(nodes: Sequence[Node], axis: int, graph: Graph, shares: Sequence[float]) -> Chain:
+    names = tuple(node.name for node in nodes)
+    cuts = []
+    for tensor in find_published(names, graph):
+        length = graph.shape(tensor)[axis]
+        cuts.append(Cut(tensor=tensor, axis=axis, bounds=share_bounds(length, shares)))
+    return Chain(nodes=names, axis=axis, cuts=tuple(cuts))
+
+
+def share_bounds(length: int, shares: Sequence[float]) -> tuple[int, ...]:
+    """Return boundaries that divide ``length`` positions by ``shares``, rounded to whole positions."""
+    total, bounds = 0.0, [0]
+    for share in shares[:-1]:
+        total += share
+        bounds.append(min(length, max(bounds[-1], round(total * length))))
+    return (*bounds, length)

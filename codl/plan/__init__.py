@@ -1,0 +1,1 @@
+"""The plan as data: which device computes what, and the laws a plan keeps."""

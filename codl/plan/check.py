@@ -1,0 +1,139 @@
+"""The laws of a plan, each found and named when it is broken."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from codl.errors import PlanError
+from codl.ir.graph import Graph
+from codl.plan.residency import find_published, step_nodes
+from codl.plan.steps import Chain, Plan, Run
+
+
+def check_plan(plan: Plan, graph: Graph) -> None:
+    """Raise `PlanError` with every problem, or return silently."""
+    if problems := list(find_problems(plan, graph)):
+        listed = "\n".join(f"  - {problem}" for problem in problems)
+        raise PlanError(f"plan for {graph.name!r} breaks {len(problems)} law(s):\n{listed}")
+
+
+def find_problems(plan: Plan, graph: Graph) -> Iterator[str]:
+    """Yield one sentence for each broken law; an empty stream means the plan is sound."""
+    yield from _find_device_problems(plan)
+    if plan.fingerprint and plan.fingerprint != graph.fingerprint:
+        yield (
+            f"fingerprint: got {plan.fingerprint[:12]}, expected {graph.fingerprint[:12]} of this model; "
+            "plan the model again"
+        )
+    unknown = list(_find_unknown_nodes(plan, graph))
+    yield from unknown
+    if unknown:
+        return
+    yield from _find_coverage_problems(plan, graph)
+    yield from _find_order_problems(plan, graph)
+    for index, step in enumerate(plan.steps):
+        where = f"step {index}"
+        if isinstance(step, Run):
+            if step.device not in plan.devices:
+                yield f"{where}: {step.node!r} runs on {step.device!r}, expected one of {list(plan.devices)}"
+        else:
+            yield from _find_chain_problems(step, where, graph)
+            yield from _find_cut_problems(step, where, plan, graph)
+
+
+def _find_device_problems(plan: Plan) -> Iterator[str]:
+    if not plan.devices:
+        yield "devices: got none, expected at least one"
+    for name, count in Counter(plan.devices).items():
+        if count > 1:
+            yield f"devices: {name!r} is listed {count} times, expected once"
+    if plan.profiles and len(plan.profiles) != len(plan.devices):
+        yield f"profiles: got {len(plan.profiles)}, expected one for each of {len(plan.devices)} devices"
+
+
+def _find_unknown_nodes(plan: Plan, graph: Graph) -> Iterator[str]:
+    for index, step in enumerate(plan.steps):
+        if not step_nodes(step):
+            yield f"step {index}: got a chain without nodes"
+        for name in step_nodes(step):
+            if name not in graph.nodes_by_name:
+                yield f"step {index}: node {name!r} does not exist in {graph.name!r}"
+
+
+def _find_coverage_problems(plan: Plan, graph: Graph) -> Iterator[str]:
+    counts = Counter(name for step in plan.steps for name in step_nodes(step))
+    for node in graph.nodes:
+        if counts[node.name] != 1:
+            yield f"node {node.name!r} is computed {counts[node.name]} times, expected once"
+
+
+def _find_order_problems(plan: Plan, graph: Graph) -> Iterator[str]:
+    done = set(graph.inputs) | set(graph.constants)
+    for index, step in enumerate(plan.steps):
+        for name in step_nodes(step):
+            node = graph.nodes_by_name[name]
+            for tensor in node.inputs:
+                if tensor not in done:
+                    yield f"step {index}: node {name!r} reads {tensor!r} before it is computed"
+            done.add(node.output)
+
+
+def _find_chain_problems(step: Chain, where: str, graph: Graph) -> Iterator[str]:
+    inside = set(step.nodes)
+    neighbours: dict[str, set[str]] = {name: set() for name in inside}
+    for name in inside:
+        for reader in graph.consumers[graph.nodes_by_name[name].output]:
+            if reader.name in inside:
+                neighbours[name].add(reader.name)
+                neighbours[reader.name].add(name)
+    reached, front = set(), [step.nodes[0]]
+    while front:
+        name = front.pop()
+        if name not in reached:
+            reached.add(name)
+            front.extend(neighbours[name])
+    if lost := sorted(inside - reached):
+        yield f"{where}: chain is not connected, {lost[0]!r} shares no tensor with {step.nodes[0]!r}"
+    if trespasser := _find_path_outside(inside, graph):
+        yield f"{where}: chain is not convex, a path leaves it and re-enters through {trespasser!r}"
+
+
+def _find_path_outside(inside: set[str], graph: Graph) -> str | None:
+    """Return a node outside that lies on a path between two nodes inside, if there is one."""
+    behind: set[str] = set()
+    for node in graph.nodes:
+        producers = [graph.producers[t].name for t in graph.activations(node) if t in graph.producers]
+        if node.name in inside:
+            for name in producers:
+                if name in behind:
+                    return name
+        elif any(name in inside or name in behind for name in producers):
+            behind.add(node.name)
+    return None
+
+
+def _find_cut_problems(step: Chain, where: str, plan: Plan, graph: Graph) -> Iterator[str]:
+    published = find_published(step.nodes, graph)
+    cuts = Counter(cut.tensor for cut in step.cuts)
+    for tensor in published:
+        if cuts[tensor] != 1:
+            yield f"{where}: published tensor {tensor!r} has {cuts[tensor]} cuts, expected one"
+    for cut in step.cuts:
+        if cut.tensor not in published:
+            yield f"{where}: {cut.tensor!r} has a cut but is not read outside the chain"
+            continue
+        shape = graph.shape(cut.tensor)
+        if not 0 <= cut.axis < len(shape):
+            yield f"{where}: cut of {cut.tensor!r} along axis {cut.axis}, expected 0 to {len(shape) - 1}"
+            continue
+        if len(cut.bounds) != len(plan.devices) + 1:
+            yield (
+                f"{where}: cut of {cut.tensor!r} has {len(cut.bounds)} bounds, "
+                f"expected {len(plan.devices) + 1} for {len(plan.devices)} devices"
+            )
+        if list(cut.bounds) != sorted(cut.bounds):
+            yield f"{where}: bounds {list(cut.bounds)} of {cut.tensor!r} fall, expected them to rise"
+        if not cut.bounds or cut.bounds[0] != 0 or cut.bounds[-1] != shape[cut.axis]:
+            yield (
+                f"{where}: bounds {list(cut.bounds)} of {cut.tensor!r} do not cover axis {cut.axis}, "
+                f"expected 0 to {shape[cut.axis]}"
+            )

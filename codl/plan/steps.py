@@ -1,0 +1,192 @@
+"""Plans: what each step runs and where the output is cut.
+
+A plan is data. It survives JSON unchanged, can be edited by hand, and runs
+after `codl.plan.check.check_plan` has found no problem in it.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from codl.errors import PlanError
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """How a tensor read outside its step is divided among the devices."""
+
+    tensor: str
+    axis: int
+    bounds: tuple[int, ...]
+    """Device i owns [bounds[i], bounds[i + 1]) of `axis`; an empty interval is legal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One node, whole, on one device."""
+
+    node: str
+    device: str
+    kind: Literal["run"] = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Connected nodes that every device computes its slice of without talking to the others."""
+
+    nodes: tuple[str, ...]
+    """In topological order."""
+    axis: int
+    """The axis that the chain is cut along, as its cuts say for each published tensor."""
+    cuts: tuple[Cut, ...]
+    """One for each tensor that is read outside the chain or is an output of the network."""
+    kind: Literal["chain"] = "chain"
+
+
+Step = Run | Chain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Devices and steps; everything the executor needs besides the network itself."""
+
+    devices: tuple[str, ...]
+    steps: tuple[Step, ...]
+    planner: str = ""
+    model: str | None = None
+    """Path of the model the plan was made for, for people."""
+    fingerprint: str = ""
+    """`Graph.fingerprint` of that model."""
+    profiles: tuple[str | None, ...] = ()
+    """Fingerprint of the profile used for each device; None where nothing was predicted."""
+    predicted_us: float | None = None
+    best_single_us: float | None = None
+    planning_ms: float | None = None
+    schema: int = SCHEMA
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Plan":
+        """Return the plan that `to_json` wrote.
+
+        Raises:
+            PlanError: Another schema, or a field is missing, unknown or of the wrong type.
+        """
+        return _read_plan(values)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan as JSON; an existing file is replaced at once or not at all."""
+        target = Path(path)
+        text = json.dumps(self.to_json(), indent=1)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Plan":
+        """Return the plan in a file.
+
+        Raises:
+            PlanError: The file cannot be read, is no JSON or no plan.
+        """
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise PlanError(f"{os.fspath(path)}: got {error}, expected a plan as JSON") from error
+        try:
+            return cls.from_json(values)
+        except PlanError as error:
+            raise PlanError(f"{os.fspath(path)}: {error}") from error
+
+
+def _read_plan(values: Any) -> Plan:
+    fields = _take(values, "plan", set(Plan.__dataclass_fields__))
+    if fields.get("schema") != SCHEMA:
+        raise PlanError(f"plan.schema: got {fields.get('schema')!r}, expected {SCHEMA}; plan the model again")
+    steps = fields.get("steps")
+    if not isinstance(steps, list | tuple):
+        raise PlanError(f"plan.steps: got {type(steps).__name__}, expected a list")
+    return Plan(
+        devices=_strings(fields, "plan", "devices"),
+        steps=tuple(_read_step(step, f"plan.steps[{index}]") for index, step in enumerate(steps)),
+        planner=_typed(fields, "plan", "planner", str, ""),
+        model=_typed(fields, "plan", "model", str | None, None),
+        fingerprint=_typed(fields, "plan", "fingerprint", str, ""),
+        profiles=tuple(
+            _typed({"p": p}, "plan.profiles", "p", str | None, None) for p in fields.get("profiles", ())
+        ),
+        predicted_us=_typed(fields, "plan", "predicted_us", float | int | None, None),
+        best_single_us=_typed(fields, "plan", "best_single_us", float | int | None, None),
+        planning_ms=_typed(fields, "plan", "planning_ms", float | int | None, None),
+    )
+
+
+def _read_step(values: Any, where: str) -> Step:
+    kind = values.get("kind") if isinstance(values, Mapping) else None
+    if kind == "run":
+        fields = _take(values, where, {"kind", "node", "device"})
+        return Run(node=_typed(fields, where, "node", str), device=_typed(fields, where, "device", str))
+    if kind == "chain":
+        fields = _take(values, where, {"kind", "nodes", "axis", "cuts"})
+        cuts = fields.get("cuts")
+        if not isinstance(cuts, list | tuple):
+            raise PlanError(f"{where}.cuts: got {type(cuts).__name__}, expected a list")
+        return Chain(
+            nodes=_strings(fields, where, "nodes"),
+            axis=_typed(fields, where, "axis", int),
+            cuts=tuple(_read_cut(cut, f"{where}.cuts[{index}]") for index, cut in enumerate(cuts)),
+        )
+    raise PlanError(f"{where}.kind: got {kind!r}, expected 'run' or 'chain'")
+
+
+def _read_cut(values: Any, where: str) -> Cut:
+    fields = _take(values, where, {"tensor", "axis", "bounds"})
+    bounds = fields.get("bounds")
+    if not isinstance(bounds, list | tuple) or not all(type(bound) is int for bound in bounds):
+        raise PlanError(f"{where}.bounds: got {bounds!r}, expected a list of whole numbers")
+    return Cut(
+        tensor=_typed(fields, where, "tensor", str),
+        axis=_typed(fields, where, "axis", int),
+        bounds=tuple(bounds),
+    )
+
+
+def _take(values: Any, where: str, known: set[str]) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise PlanError(f"{where}: got {type(values).__name__}, expected an object")
+    if unknown := sorted(set(values) - known):
+        raise PlanError(f"{where}: got unknown field {unknown[0]!r}, expected only {sorted(known)}")
+    return values
+
+
+_REQUIRED: Any = object()
+
+
+def _typed(fields: Mapping[str, Any], where: str, name: str, kind: Any, default: Any = _REQUIRED) -> Any:
+    value = fields.get(name, default)
+    if value is _REQUIRED:
+        raise PlanError(f"{where}.{name}: got nothing, expected {getattr(kind, '__name__', kind)}")
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise PlanError(f"{where}.{name}: got {value!r}, expected {getattr(kind, '__name__', kind)}")
+    return value
+
+
+def _strings(fields: Mapping[str, Any], where: str, name: str) -> tuple[str, ...]:
+    value = fields.get(name)
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise PlanError(f"{where}.{name}: got {value!r}, expected a list of names")
+    return tuple(value)
