@@ -18,6 +18,8 @@ class SessionOptions:
         """Use this plan."""
         self.ratios: Sequence[float] | None = None
         """Share of each device under `even`; equal shares by default."""
+        self.axes: Sequence[int] | None = None
+        """Axes to cut along under `even`, most wanted first; H, OC, N by default."""
         self.max_chain_length: int = 8
         self.free_dimensions: dict[str, int] = {}
         """Values of the model's symbolic dimensions by name."""

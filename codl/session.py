@@ -162,6 +162,7 @@ class InferenceSession:
             devices=names,
             ratios=options.ratios,
             max_chain_length=options.max_chain_length,
+            axes=options.axes,
         )
 
     @property

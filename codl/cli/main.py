@@ -7,14 +7,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
-from codl.cli import devices, doctor
+from codl import __version__
+from codl.cli import bench, devices, doctor, plan, run
 from codl.cli.output import print_message
 from codl.devices.drivers import emulate_pair
 from codl.errors import CodlError
 
-VERBS = (devices, doctor)
+VERBS = (devices, doctor, plan, run, bench)
 """Modules with `add_parser(subparsers)` and `run(args) -> int`, in the order that `--help` lists them."""
 CANNOT = 2
 
@@ -51,15 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Run an ONNX model on all OpenCL processors of this machine at once.",
         epilog="example: codl doctor && codl devices",
     )
-    parser.add_argument("--version", action="version", version=f"codl {_find_version()}")
+    parser.add_argument("--version", action="version", version=f"codl {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="VERB")
     for verb in VERBS:
         verb.add_parser(subparsers)
     return parser
-
-
-def _find_version() -> str:
-    try:
-        return metadata.version("codl")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"

@@ -51,7 +51,7 @@ def diagnose() -> tuple[Finding, ...]:
 
 def _run_checks(subject: str, what: str, *names: str) -> Sequence[Finding]:
     """Return the findings of one kind of check, made in a child process."""
-    package_parent = str(Path(__file__).resolve().parents[2])
+    package_parent = str(Path(__file__).absolute().parents[2])
     path = os.pathsep.join(filter(None, (package_parent, os.environ.get("PYTHONPATH"))))
     command = [sys.executable, "-W", "ignore", "-m", "codl.devices.checks", what, *names]
     try:

@@ -15,6 +15,7 @@ import pyopencl as cl
 
 from codl.devices import facts, limits
 from codl.devices.installed import INSTALL_REMEDY, DriverProblem, find_icds, private_vendors
+from codl.devices.pocl_wheel import mend_processor_name
 from codl.devices.probe import find_fault
 from codl.errors import DeviceError, DriverError
 from codl.machine import DeviceInfo, DeviceKind
@@ -211,6 +212,8 @@ def _load_once() -> _Loaded:
     icds, problems = find_icds()
     with private_vendors(icds):
         cl_devices, more = _enumerate_devices()
+    for device in cl_devices:
+        mend_processor_name(device)
     named = facts.describe_devices(cl_devices)
     opened = tuple(OpenedDevice(info=info, cl_device=device) for info, device in named)
     return _Loaded(devices=opened, problems=(*problems, *more), is_pair=is_pair)

@@ -43,8 +43,8 @@ class Source:
     """None for a model given as bytes."""
     inputs: tuple[Argument, ...]
     """Feeds as declared, before dimensions were bound."""
-    outputs: tuple[Argument, ...]
-    """Without a shape where the model declares none."""
+    outputs: Mapping[str, DeclaredShape | None]
+    """Output name -> declared shape, None where the model declares none."""
     opset: int
 
 
@@ -68,15 +68,15 @@ def read_source(
     _check_versions(proto, label)
     _load_external_data(proto, label, path)
     _drop_initializer_inputs(proto)
-    inputs = tuple(_describe(value, label) for value in proto.graph.input)
-    _check_types(inputs, label)
+    inputs = tuple(_describe_input(value, label) for value in proto.graph.input)
+    outputs = {value.name: _declared_shape(value) for value in proto.graph.output}
     _bind(proto, inputs, dimensions or {}, label)
     return Source(
         proto=proto,
         label=label,
         path=None if path is None else str(path),
         inputs=inputs,
-        outputs=tuple(_describe(value, label) for value in proto.graph.output),
+        outputs=outputs,
         opset=find_opset(proto),
     )
 
@@ -90,7 +90,9 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ModelError(f"{path}: got {error.strerror}, expected a readable ONNX file; check the path") from error
+        raise ModelError(
+            f"{path}: got {error.strerror}, expected a readable ONNX file; check the path"
+        ) from error
 
 
 def _parse(data: bytes, label: str) -> Any:
@@ -151,28 +153,30 @@ def _drop_initializer_inputs(proto: Any) -> None:
     proto.ir_version = max(proto.ir_version, 4)
 
 
-def _describe(value: Any, label: str) -> Argument:
-    if value.type.WhichOneof("value") != "tensor_type":
+def _describe_input(value: Any, label: str) -> Argument:
+    kind = value.type.WhichOneof("value")
+    element = value.type.tensor_type.elem_type
+    name = f"tensor({TensorProto.DataType.Name(element).lower()})" if kind == "tensor_type" else str(kind)
+    if name != "tensor(float)":
         raise UnsupportedError(
-            f"{label}: {value.name!r}: got {value.type.WhichOneof('value') or 'no type'}, expected a tensor; "
-            "change the model or run it with ONNX Runtime"
+            f"{label}: input {value.name!r}: got {name}, expected tensor(float); convert the model to float32"
         )
+    shape = _declared_shape(value)
+    if shape is None:
+        raise ModelError(
+            f"{label}: input {value.name!r}: got no shape, expected one; export the model with input shapes"
+        )
+    return Argument(name=value.name, shape=shape, type=name)
+
+
+def _declared_shape(value: Any) -> DeclaredShape | None:
     tensor = value.type.tensor_type
-    shape = tuple(
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}[{axis}]"
         for axis, dim in enumerate(tensor.shape.dim)
     )
-    type_name = TensorProto.DataType.Name(tensor.elem_type).lower()
-    return Argument(name=value.name, shape=shape, type=f"tensor({type_name})")
-
-
-def _check_types(inputs: tuple[Argument, ...], label: str) -> None:
-    for argument in inputs:
-        if argument.type != "tensor(float)":
-            raise UnsupportedError(
-                f"{label}: input {argument.name!r}: got {argument.type}, expected tensor(float); "
-                "convert the model to float32"
-            )
 
 
 def _bind(proto: Any, inputs: tuple[Argument, ...], dimensions: Mapping[str, int], label: str) -> None:
@@ -185,7 +189,9 @@ def _bind(proto: Any, inputs: tuple[Argument, ...], dimensions: Mapping[str, int
                 "name a free dimension of an input"
             )
         if value < 1:
-            raise ModelError(f"{label}: dimension {name!r}: got {value}, expected 1 or more; give another value")
+            raise ModelError(
+                f"{label}: dimension {name!r}: got {value}, expected 1 or more; give another value"
+            )
     missing = [name for name in free if name not in dimensions]
     if missing:
         owners = [a.name for a in inputs if set(a.shape) & set(missing)]

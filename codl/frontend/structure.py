@@ -29,7 +29,7 @@ def find_structure_problems(source: Source) -> Iterator[str]:
     declared = Counter(value.name for value in graph.output)
     for name, count in declared.items():
         if name not in written:
-            yield f"{label}: output {name!r}: got no node that writes it, expected one; export the model again"
+            yield f"{label}: output {name!r}: got no node that writes it, expected one; export again"
         if count > 1:
             yield f"{label}: output {name!r}: got {count} mentions, expected 1; remove all but one"
     cycle = _find_cycle(nodes)
@@ -75,7 +75,7 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _find_cycle(nodes: list[OnnxNode]) -> list[str]:
-    """Return the names of nodes that wait for each other, the first repeated at the end; empty where none do."""
+    """Return the names of nodes that wait for each other, the first again at the end; empty where none do."""
     producers = {o: index for index, node in enumerate(nodes) for o in node.outputs}
     waits = {
         index: {producers[name] for name in _reads(node.proto) if name in producers}

@@ -1,0 +1,189 @@
+"""`codl bench`: latency of a plan against ONNX Runtime and each device alone, in interleaved rounds."""
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codl.cli.flags import add_json_flag
+from codl.cli.output import print_json, print_table
+from codl.cli.planning import add_plan_flags, session_options
+from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, interleave
+from codl.options import SessionOptions
+from codl.plan.steps import Chain, Plan
+from codl.session import InferenceSession
+
+Feeds = Mapping[str, Any]
+_PEERS = ("ort", "single")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb with its flags."""
+    parser = subparsers.add_parser(
+        "bench",
+        help="measure latency against ONNX Runtime and each device alone",
+        description="Measures a model in interleaved rounds; ratios are medians with 90 % intervals.",
+        epilog="example: codl bench vgg16.onnx --devices intel-cpu --against ort",
+    )
+    parser.add_argument("model", help="ONNX file")
+    add_plan_flags(parser)
+    parser.add_argument("--plan", metavar="FILE", help="use this plan")
+    parser.add_argument(
+        "--against",
+        default="ort,single",
+        metavar="A,B",
+        help="what to compare with: ort, single (default: both)",
+    )
+    parser.add_argument("--rounds", type=int, default=200, metavar="N", help="most rounds (default: 200)")
+    parser.add_argument(
+        "--warmup", type=int, default=3, metavar="N", help="rounds before the first (default: 3)"
+    )
+    parser.add_argument("--random-seed", type=int, default=0, help="seed of the inputs")
+    add_json_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure the model and print what was found."""
+    peers = args.against.split(",")
+    options = session_options(args)
+    options.plan = args.plan
+    with InferenceSession(args.model, options) as session:
+        rng = np.random.default_rng(args.random_seed)
+        feeds = {
+            name: rng.standard_normal(session.graph.shape(name), np.float32) for name in session.graph.inputs
+        }
+        reference = _open_reference(args.model)
+        singles = _open_singles(args.model, session.plan) if "single" in peers else {}
+        rows: dict[str, Callable[[], float]] = {}
+        if "ort" in peers:
+            rows["ort"] = _timed(lambda: reference.run(None, feeds))
+        for name, single in singles.items():
+            rows[f"single:{name}"] = _timed(lambda single=single: single.run(None, feeds))
+        rows["codl"] = _timed(lambda: session.run(None, feeds))
+        best = _find_best_single(rows)
+        rounds = interleave(
+            rows,
+            watch=[(name, "codl") for name in ("ort", best) if name in rows and name != "codl"],
+            control=best,
+            warmup=args.warmup,
+            least_rounds=min(10, args.rounds),
+            most_rounds=args.rounds,
+        )
+        error = _find_error(session, reference, feeds)
+        report = _make_report(args.model, session.plan, rounds, best, error)
+        for single in singles.values():
+            single.close()
+    if args.json:
+        print_json(report)
+    else:
+        _print_report(report)
+    return 0
+
+
+def _timed(call: Callable[[], object]) -> Callable[[], float]:
+    def measure() -> float:
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
+    return measure
+
+
+def _open_reference(model: str) -> Any:
+    """Return ONNX Runtime's session with as many threads as this process has cores."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _open_singles(model: str, plan: Plan) -> dict[str, InferenceSession]:
+    """Return a session on each single device of ``plan``."""
+    sessions = {}
+    for name in plan.devices:
+        options = SessionOptions()
+        options.planner = f"single:{name}"
+        sessions[name] = InferenceSession(model, options)
+    return sessions
+
+
+def _find_best_single(rows: Mapping[str, Callable[[], float]]) -> str:
+    """Return the fastest single-device row after a short trial; without one, the row of the plan itself."""
+    names = [name for name in rows if name.startswith("single:")]
+    if not names:
+        return "codl"
+    trial = interleave({name: rows[name] for name in names}, warmup=2, least_rounds=5, most_rounds=5)
+    return min(names, key=trial.median)
+
+
+def _find_error(session: InferenceSession, reference: Any, feeds: Feeds) -> float:
+    """Return the largest max|error| / max|reference| over the outputs."""
+    names = list(session.graph.outputs)
+    errors = []
+    for value, expected in zip(session.run(names, feeds), reference.run(names, feeds), strict=True):
+        scale = float(np.abs(expected).max(initial=0.0)) or 1.0
+        errors.append(float(np.abs(value.astype(np.float64) - expected).max(initial=0.0)) / scale)
+    return max(errors)
+
+
+def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float) -> dict[str, Any]:
+    rows = []
+    for name in rounds.seconds:
+        row: dict[str, Any] = {
+            "name": name,
+            "median_ms": rounds.median(name) * 1e3,
+            "p10_ms": rounds.percentile(name, 10) * 1e3,
+            "p90_ms": rounds.percentile(name, 90) * 1e3,
+        }
+        if name == "codl":
+            predicted = plan.predicted_us
+            row |= {"predicted_ms": None if predicted is None else predicted / 1e3, "plan": _summarise(plan)}
+        rows.append(row)
+    ratios = {}
+    if "ort" in rounds.seconds:
+        ratios["ort/codl"] = _ratio_values(rounds.ratio("ort", "codl"))
+    if best != "codl":
+        ratios["best_single/codl"] = _ratio_values(rounds.ratio(best, "codl"))
+    ratios["a/a"] = _ratio_values(rounds.ratio(best, best + CONTROL_SUFFIX))
+    return {
+        "model": Path(model).name,
+        "rounds": rounds.count,
+        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}",
+        "rows": rows,
+        "ratios": ratios,
+        "max_relative_error": error,
+    }
+
+
+def _summarise(plan: Plan) -> str:
+    chains = sum(isinstance(step, Chain) for step in plan.steps)
+    return (
+        f"{plan.planner or 'given'}: {len(plan.steps)} steps, {chains} chains over {', '.join(plan.devices)}"
+    )
+
+
+def _ratio_values(ratio: Ratio) -> dict[str, Any]:
+    return {"median": ratio.median, "ci90": [ratio.low, ratio.high]}
+
+
+def _print_report(report: Mapping[str, Any]) -> None:
+    print_table(
+        ["row", "median ms", "p10", "p90"],
+        [
+            [row["name"], *(f"{row[key]:.2f}" for key in ("median_ms", "p10_ms", "p90_ms"))]
+            for row in report["rows"]
+        ],
+        title=f"{report['model']}, {report['rounds']} rounds, {report['machine']}",
+    )
+    for name, ratio in report["ratios"].items():
+        low, high = ratio["ci90"]
+        print(f"{name}  {ratio['median']:.3f}  [{low:.3f}, {high:.3f}]")
+    print(f"max relative error  {report['max_relative_error']:.2e}")

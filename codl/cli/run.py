@@ -1,0 +1,114 @@
+"""`codl run`: one inference, compared with ONNX Runtime when asked."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codl.cli.flags import add_json_flag
+from codl.cli.output import print_json, print_message, print_table
+from codl.cli.planning import add_plan_flags, session_options
+from codl.errors import InputError
+from codl.session import InferenceSession
+
+TOLERANCE = 1e-4
+"""max|error| / max|reference| that `--check` accepts for a whole network."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb with its flags."""
+    parser = subparsers.add_parser(
+        "run",
+        help="run a model once",
+        description="Runs a model once on the chosen devices.",
+        epilog="example: codl run resnet50.onnx --emulate-pair --devices cpu,gpu --planner even --check",
+    )
+    parser.add_argument("model", help="ONNX file")
+    add_plan_flags(parser)
+    parser.add_argument("--plan", metavar="FILE", help="use this plan")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="feed of one input"
+    )
+    parser.add_argument("--random-seed", type=int, default=0, help="seed of inputs that are not given")
+    parser.add_argument("--output", metavar="DIR", help="write every output as a .npy file")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with ONNX Runtime; exit 1 on a difference"
+    )
+    add_json_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the model; return 1 when `--check` finds a difference."""
+    options = session_options(args)
+    options.plan = args.plan
+    with InferenceSession(args.model, options) as session:
+        feeds = _make_feeds(session, args)
+        outputs = dict(zip(session.graph.outputs, session.run(None, feeds), strict=True))
+    if args.output:
+        _write_outputs(outputs, Path(args.output))
+    errors = _find_errors(args.model, feeds, outputs) if args.check else {}
+    rows = [
+        {
+            "output": name,
+            "shape": list(value.shape),
+            "mean": float(value.mean()),
+            "std": float(value.std()),
+            "relative_error": errors.get(name),
+        }
+        for name, value in outputs.items()
+    ]
+    failed = [name for name, error in errors.items() if not error <= TOLERANCE]
+    if args.json:
+        print_json(rows)
+    else:
+        print_table(list(rows[0]), [[_format(value) for value in row.values()] for row in rows])
+    for name in failed:
+        print_message(
+            f"codl: output {name!r}: got error {errors[name]:.2e}, expected at most {TOLERANCE:.0e}"
+        )
+    return 1 if failed else 0
+
+
+def _make_feeds(session: InferenceSession, args: argparse.Namespace) -> dict[str, Any]:
+    rng = np.random.default_rng(args.random_seed)
+    feeds: dict[str, Any] = {
+        name: rng.standard_normal(session.graph.shape(name), np.float32) for name in session.graph.inputs
+    }
+    for item in args.input:
+        name, _, path = item.partition("=")
+        try:
+            feeds[name] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"--input {item}: got {error}, expected NAME=FILE.npy of float32") from error
+    return feeds
+
+
+def _write_outputs(outputs: dict[str, Any], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in outputs.items():
+        np.save(folder / f"{name.replace('/', '_')}.npy", value)
+
+
+def _find_errors(model: str, feeds: dict[str, Any], outputs: dict[str, Any]) -> dict[str, float]:
+    """Return max|error| / max|reference| of every output; infinite where a value is not finite."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    references = dict(zip(names, session.run(names, feeds), strict=True))
+    errors = {}
+    for name, value in outputs.items():
+        difference = np.abs(value.astype(np.float64) - references[name]).max(initial=0.0)
+        scale = float(np.abs(references[name]).max(initial=0.0)) or 1.0
+        errors[name] = float(difference / scale) if np.isfinite(difference) else float("inf")
+    return errors
+
+
+def _format(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return "x".join(map(str, value)) if isinstance(value, list) else str(value)

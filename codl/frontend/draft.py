@@ -1,0 +1,178 @@
+"""A `Graph` under construction: what the operators' translations read from and write to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto
+
+from codl.errors import ModelError, UnsupportedError
+from codl.frontend.onnx_node import OnnxNode
+from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
+from codl.ir.ops import Epilogue, Op, Unary
+
+MAX_RANK = 4
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Nodes and tensors so far, and what is known of the model they come from."""
+
+    label: str
+    """The model in messages."""
+    shapes: Mapping[str, Shape]
+    types: Mapping[str, int]
+    values: Mapping[str, Array]
+    """Constants of the model, of any type."""
+    taken: set[str]
+    """Every name of the model: new ones stay apart from these."""
+    nodes: list[Node] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    constants: dict[str, FloatArray] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Tensor of the model -> tensor of equal value and shape that stands for it."""
+    node_names: set[str] = field(default_factory=set)
+    original_names: dict[str, str] = field(default_factory=dict)
+
+    def shape(self, name: str, *, node: OnnxNode) -> Shape:
+        """Return the shape of a tensor that ``node`` reads or writes.
+
+        Raises:
+            UnsupportedError: It is unknown before the model runs, empty, or of too many axes.
+        """
+        shape = self.shapes.get(name)
+        if shape is None:
+            raise node.unsupported(
+                got=f"tensor {name!r} of unknown shape",
+                expected="shapes that are fixed before the model runs",
+            )
+        if len(shape) > MAX_RANK or 0 in shape:
+            raise node.unsupported(
+                got=f"tensor {name!r} of shape {list(shape)}", expected=f"up to {MAX_RANK} axes, none empty"
+            )
+        return shape
+
+    def is_constant(self, name: str) -> bool:
+        """Return whether the tensor's value is known now."""
+        return name in self.values
+
+    def value(self, name: str, *, node: OnnxNode) -> Array:
+        """Return the value of a constant that ``node`` reads.
+
+        Raises:
+            UnsupportedError: The tensor is computed at run time.
+        """
+        value = self.values.get(name)
+        if value is None:
+            raise node.unsupported(got=f"input {name!r} computed at run time", expected="a constant")
+        return value
+
+    def operand(self, name: str, *, node: OnnxNode) -> str:
+        """Return the tensor that stands for an input of ``node``; constants enter the graph here.
+
+        Raises:
+            UnsupportedError: The tensor is no float32 of a shape that the graph can hold.
+        """
+        shape = self.shape(name, node=node)
+        if self.types.get(name) != TensorProto.FLOAT:
+            kind = TensorProto.DataType.Name(self.types.get(name, 0)).lower()
+            raise node.unsupported(got=f"tensor {name!r} of type {kind}", expected="float")
+        if name in self.values and name not in self.constants:
+            self.constants[name] = np.asarray(self.values[name], dtype=np.float32)
+            self.tensors[name] = Tensor(name=name, shape=shape)
+        return self.aliases.get(name, name)
+
+    def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
+        """Add a derived constant, cast to float32, and return its name."""
+        name = self.fresh_name(hint)
+        array = np.ascontiguousarray(value, dtype=np.float32).reshape(np.shape(value))
+        self.constants[name] = array
+        self.tensors[name] = Tensor(name=name, shape=array.shape)
+        return name
+
+    def add_node(
+        self,
+        op: Op,
+        inputs: Sequence[str],
+        output: str,
+        *,
+        shape: Shape,
+        name: str | None = None,
+        epilogue: Epilogue = NO_EPILOGUE,
+    ) -> str:
+        """Add a node and its output tensor; return the latter's name."""
+        self.tensors[output] = Tensor(name=output, shape=shape)
+        unique = self._unique_node_name(name or output)
+        self.nodes.append(Node(name=unique, op=op, inputs=tuple(inputs), output=output, epilogue=epilogue))
+        return output
+
+    def add_alias(self, output: str, source: str) -> None:
+        """Let ``source``, already in the graph, stand for ``output``."""
+        self.aliases[output] = self.aliases.get(source, source)
+
+    def fresh_name(self, hint: str) -> str:
+        """Return a tensor name that neither the model nor the graph has, and take it."""
+        name, count = hint, 1
+        while name in self.taken:
+            count += 1
+            name = f"{hint}_{count}"
+        self.taken.add(name)
+        return name
+
+    def finish(self, *, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
+        """Return the graph; outputs that no node writes under their name get a copying node."""
+        written = {node.output for node in self.nodes}
+        final = [o if o in written else self._copy_output(o, inputs) for o in outputs]
+        return Graph(
+            name=name,
+            nodes=tuple(self.nodes),
+            inputs=tuple(inputs),
+            outputs=tuple(final),
+            tensors=dict(self.tensors),
+            constants=dict(self.constants),
+            original_names=dict(self.original_names),
+        )
+
+    def add_input(self, name: str) -> None:
+        """Add an input of the graph.
+
+        Raises:
+            UnsupportedError: It has too many axes or an empty one.
+        """
+        shape = self.shapes[name]
+        if len(shape) > MAX_RANK or 0 in shape:
+            raise UnsupportedError(
+                f"{self.label}: input {name!r}: got shape {list(shape)}, expected up to {MAX_RANK} axes, "
+                "none empty; change the model or run it with ONNX Runtime"
+            )
+        self.tensors[name] = Tensor(name=name, shape=shape)
+
+    def _copy_output(self, name: str, inputs: Sequence[str]) -> str:
+        source, output = self.aliases.get(name, name), name
+        if name in self.values:
+            if self.types[name] != TensorProto.FLOAT:
+                raise UnsupportedError(
+                    f"{self.label}: output {name!r}: got a constant that is no float, "
+                    "expected tensor(float); remove the output"
+                )
+            source = self.add_constant(f"{name}/value", self.values[name])
+        elif name in inputs:
+            output = self.fresh_name(f"{name}/copy")
+            self.original_names[output] = name
+        elif name not in self.aliases:
+            raise ModelError(
+                f"{self.label}: output {name!r}: got no node that writes it, expected one; "
+                "export the model again"
+            )
+        return self.add_node(Unary(), [source], output, shape=self.tensors[source].shape)
+
+    def _unique_node_name(self, hint: str) -> str:
+        name, count = hint, 1
+        while name in self.node_names:
+            count += 1
+            name = f"{hint}_{count}"
+        self.node_names.add(name)
+        return name

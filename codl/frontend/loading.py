@@ -1,0 +1,59 @@
+"""Loads an ONNX model as a `Graph`: read, check, simplify, translate, fuse."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codl.frontend.fusion import fuse
+from codl.frontend.reader import Argument, read_source
+from codl.frontend.simplify import simplify
+from codl.frontend.structure import check_structure
+from codl.frontend.translate import translate
+from codl.frontend.validity import check_nodes
+from codl.ir.check import check_graph
+from codl.ir.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """A graph ready to plan, and how the model declared its arguments."""
+
+    graph: Graph
+    inputs: tuple[Argument, ...]
+    """In the order of `graph.inputs`."""
+    outputs: tuple[Argument, ...]
+    """In the order of `graph.outputs`, under the model's names."""
+    path: str | None
+    """None for a model given as bytes."""
+
+
+def load_model(
+    model: str | os.PathLike[str] | bytes, *, dimensions: Mapping[str, int] | None = None
+) -> LoadedModel:
+    """Return a model as a graph of codl's operators, with its arguments as declared.
+
+    Args:
+        model: Path of an ONNX file (weights may lie beside it), or its content.
+        dimensions: Values of the free dimensions of the inputs, by name.
+
+    Raises:
+        ModelError: The model is broken, or a dimension stays free.
+        UnsupportedError: The model is sound, but codl cannot run a part of it.
+    """
+    source = read_source(model, dimensions=dimensions)
+    check_structure(source)
+    check_nodes(source)
+    graph = fuse(translate(simplify(source), label=source.label))
+    check_graph(graph)
+    outputs = tuple(
+        Argument(name=name, shape=graph.shape(tensor) if shape is None else shape, type="tensor(float)")
+        for (name, shape), tensor in zip(source.outputs.items(), graph.outputs, strict=True)
+    )
+    return LoadedModel(graph=graph, inputs=source.inputs, outputs=outputs, path=source.path)
+
+
+def load_graph(
+    model: str | os.PathLike[str] | bytes, *, dimensions: Mapping[str, int] | None = None
+) -> Graph:
+    """Return the graph that `load_model` finds."""
+    return load_model(model, dimensions=dimensions).graph

@@ -1,0 +1,68 @@
+"""Shapes and element types of a model's tensors, as ONNX's shape inference knows them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from codl.errors import ModelError
+from codl.ir.graph import Shape
+
+_SMALL_COUNT = 1024
+"""Constants of up to this many elements may be shapes or axes: inference sees their values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inferred:
+    """What is known of a model's tensors by name; a tensor may be missing."""
+
+    shapes: Mapping[str, Shape]
+    types: Mapping[str, int]
+    """`onnx.TensorProto.DataType`"""
+
+
+def infer_shapes(model: Any, *, label: str) -> Inferred:
+    """Return shapes and types of all tensors of an `onnx.ModelProto`, as far as they can be inferred.
+
+    Inference works on a copy without the big weights: it costs milliseconds and knows no 2 GiB limit.
+
+    Args:
+        model: The model; stated shapes of its intermediates are not read.
+        label: The model in messages.
+
+    Raises:
+        ModelError: Inference gives up on the whole model.
+    """
+    skeleton = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
+    skeleton.opset_import.extend(model.opset_import)
+    graph = model.graph
+    skeleton.graph.name = graph.name
+    skeleton.graph.node.extend(graph.node)
+    skeleton.graph.input.extend(graph.input)
+    skeleton.graph.output.extend(graph.output)
+    for tensor in graph.initializer:
+        if math.prod(tensor.dims) <= _SMALL_COUNT:
+            skeleton.graph.initializer.append(tensor)
+        else:
+            skeleton.graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    try:
+        result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(
+            f"{label}: ONNX shape inference refuses the model: {' '.join(str(error).split())}; "
+            "export it again"
+        ) from error
+    shapes: dict[str, Shape] = {t.name: tuple(t.dims) for t in graph.initializer}
+    types: dict[str, int] = {t.name: t.data_type for t in graph.initializer}
+    for value in (*result.input, *result.value_info, *result.output):
+        tensor = value.type.tensor_type
+        if tensor.elem_type != TensorProto.UNDEFINED:
+            types[value.name] = tensor.elem_type
+        if tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim):
+            shapes[value.name] = tuple(d.dim_value for d in tensor.shape.dim)
+    return Inferred(shapes=shapes, types=types)

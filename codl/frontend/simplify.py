@@ -1,0 +1,63 @@
+"""Folds constants and batch normalizations by ONNX Runtime's basic-level rewriting."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+
+from codl.errors import ModelError
+from codl.frontend.reader import Source
+
+_MESSAGE_LIMIT_BYTES = 2**31 - 2**24
+"""Protobuf messages end at 2 GiB; larger weights travel beside them."""
+_BESIDE_LEAST_BYTES = 1024
+
+
+def simplify(source: Source) -> Any:
+    """Return the model as an `onnx.ModelProto` with constants and batch normalizations folded.
+
+    Rewriting stops at ONNX Runtime's basic level: only operators of ONNX itself come out.
+
+    Raises:
+        ModelError: ONNX Runtime refuses the model.
+    """
+    weight_bytes = sum(len(t.raw_data) for t in source.proto.graph.initializer)
+    is_large = 2 * weight_bytes > _MESSAGE_LIMIT_BYTES
+    with tempfile.TemporaryDirectory(prefix="codl-") as folder:
+        written = Path(folder, "simplified.onnx")
+        options = _quiet_options(written, is_large=is_large)
+        try:
+            given = _write_large(source.proto, Path(folder)) if is_large else source.proto.SerializeToString()
+            onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+            return onnx.load(written)
+        except Exception as error:  # ONNX Runtime's errors have no common base but this one
+            raise ModelError(
+                f"{source.label}: ONNX Runtime refuses the model: {' '.join(str(error).split())}; "
+                "correct or export it again"
+            ) from error
+
+
+def _quiet_options(written: Path, *, is_large: bool) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(written)
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    if is_large:
+        beside = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{beside}_file_name", "simplified.bin")
+        options.add_session_config_entry(f"{beside}_min_size_in_bytes", str(_BESIDE_LEAST_BYTES))
+    return options
+
+
+def _write_large(proto: Any, folder: Path) -> str:
+    """Write the model with its weights beside it and return its path."""
+    path = folder / "given.onnx"
+    onnx.save_model(
+        proto, path, save_as_external_data=True, location="given.bin", size_threshold=_BESIDE_LEAST_BYTES
+    )
+    return str(path)

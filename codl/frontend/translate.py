@@ -1,0 +1,60 @@
+"""Turns a simplified ONNX model into a `Graph`, one node at a time."""
+
+from typing import Any
+
+from onnx import numpy_helper
+
+from codl.errors import UnsupportedError
+from codl.frontend.draft import Draft
+from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.operators import TRANSLATIONS
+from codl.frontend.reader import find_opset
+from codl.frontend.shapes import infer_shapes
+from codl.ir.graph import Graph
+
+
+def translate(model: Any, *, label: str) -> Graph:
+    """Return the graph of a simplified `onnx.ModelProto`, nothing fused yet.
+
+    Args:
+        model: The model; its inputs are feeds of known shape.
+        label: The model in messages.
+
+    Raises:
+        UnsupportedError: An operator, attribute, type or shape that codl cannot run.
+    """
+    opset = find_opset(model)
+    nodes = [OnnxNode(proto=proto, opset=opset, label=label) for proto in model.graph.node]
+    _check_operators(nodes)
+    inferred = infer_shapes(model, label=label)
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in values]
+    draft = Draft(
+        label=label,
+        shapes=inferred.shapes,
+        types=inferred.types,
+        values=values,
+        taken={*values, *inputs, *(name for node in nodes for name in node.outputs)},
+    )
+    for name in inputs:
+        draft.add_input(name)
+    for node in nodes:
+        TRANSLATIONS[node.op_type](draft, node)
+    outputs = [value.name for value in model.graph.output]
+    return draft.finish(name=model.graph.name, inputs=inputs, outputs=outputs)
+
+
+def _check_operators(nodes: list[OnnxNode]) -> None:
+    """Raise `UnsupportedError` that names every operator without a translation by its first node."""
+    first: dict[str, OnnxNode] = {}
+    for node in nodes:
+        if node.op_type not in TRANSLATIONS:
+            first.setdefault(node.op_type, node)
+    if first:
+        known = ", ".join(TRANSLATIONS)
+        raise UnsupportedError(
+            "\n".join(
+                str(node.unsupported(got=f"operator {op_type}", expected=f"one of {known}"))
+                for op_type, node in first.items()
+            )
+        )

@@ -1,0 +1,72 @@
+"""The laws of a graph: one producer each, topological order, known shapes, constants that fit."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from codl.errors import ModelError
+from codl.ir.graph import Graph, Node
+
+
+def check_graph(graph: Graph) -> None:
+    """Raise `ModelError` with every problem of the graph, or return silently."""
+    problems = list(find_problems(graph))
+    if problems:
+        raise ModelError("\n".join(f"graph {graph.name!r}: {problem}" for problem in problems))
+
+
+def find_problems(graph: Graph) -> Iterator[str]:
+    """Yield one sentence for each broken law; an empty stream means the graph is sound."""
+    yield from _find_tensor_problems(graph)
+    yield from _find_constant_problems(graph)
+    for name, count in Counter(node.name for node in graph.nodes).items():
+        if count > 1:
+            yield f"node name {name!r}: got {count} nodes, expected 1"
+    known = {*graph.inputs, *graph.constants}
+    for node in graph.nodes:
+        yield from _find_node_problems(node, graph, known)
+        known.add(node.output)
+    for name in graph.outputs:
+        if name not in known or name in graph.constants:
+            yield f"output {name!r}: got no node or input that provides it, expected one"
+
+
+def _find_tensor_problems(graph: Graph) -> Iterator[str]:
+    mentioned = dict.fromkeys((*graph.inputs, *graph.outputs, *graph.constants))
+    for node in graph.nodes:
+        mentioned.update(dict.fromkeys((*node.inputs, node.output)))
+    for name in mentioned:
+        tensor = graph.tensors.get(name)
+        if tensor is None:
+            yield f"tensor {name!r}: got no shape, expected an entry in the graph's tensors"
+        elif any(length < 1 for length in tensor.shape):
+            yield f"tensor {name!r}: got shape {list(tensor.shape)}, expected lengths of 1 or more"
+    given = [*graph.inputs, *graph.constants, *(node.output for node in graph.nodes)]
+    for name, count in Counter(given).items():
+        if count > 1:
+            yield f"tensor {name!r}: got {count} producers, expected 1"
+
+
+def _find_constant_problems(graph: Graph) -> Iterator[str]:
+    for name, value in graph.constants.items():
+        if value.dtype != "float32":
+            yield f"constant {name!r}: got {value.dtype}, expected float32"
+        tensor = graph.tensors.get(name)
+        if tensor is not None and value.shape != tensor.shape:
+            yield f"constant {name!r}: got shape {list(value.shape)}, expected {list(tensor.shape)}"
+
+
+def _find_node_problems(node: Node, graph: Graph, known: set[str]) -> Iterator[str]:
+    for name in node.inputs:
+        if name not in known:
+            yield (
+                f"node {node.name!r} ({node.kind}): got input {name!r} that nothing before it provides, "
+                "expected nodes in topological order"
+            )
+    residual = node.residual
+    if residual is None or not {residual, node.output} <= graph.tensors.keys():
+        return
+    if graph.shape(residual) != graph.shape(node.output):
+        yield (
+            f"node {node.name!r} ({node.kind}): got a residual of shape {list(graph.shape(residual))}, "
+            f"expected {list(graph.shape(node.output))}"
+        )

@@ -1,0 +1,149 @@
+"""How exactness is judged: all tensors published, memory poisoned, operators alone on the judge's inputs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import onnx
+
+from codl.devices.opencl import Device
+from codl.executor.compile import compile_plan
+from codl.executor.weights import Weights
+from codl.frontend import load_graph
+from codl.ir.graph import Graph, Node
+from codl.ir.regions import find_splittable_axes
+from codl.plan.steps import Chain, Cut, Plan, Run, Step
+from tests.oracle import (
+    NETWORK_TOLERANCE,
+    OPERATOR_TOLERANCE,
+    FloatArray,
+    random_feeds,
+    relative_error,
+    run_reference,
+)
+
+POISONS = (float("nan"), 3e38)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network with inputs and what ONNX Runtime computes from them."""
+
+    model: onnx.ModelProto
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The network with every intermediate as an output."""
+        graph = load_graph(self.model.SerializeToString())
+        return graph.with_outputs(node.output for node in graph.nodes)
+
+    @cached_property
+    def feeds(self) -> dict[str, FloatArray]:
+        return random_feeds(self.model)
+
+    @cached_property
+    def reference(self) -> dict[str, FloatArray]:
+        """ONNX Runtime's values; tensors that only codl has (partial moments) are missing."""
+        return run_reference(self.model, self.feeds, self.graph.outputs)
+
+    @cached_property
+    def weights(self) -> Weights:
+        return Weights(self.graph)
+
+    def find_errors(self, plan: Plan, devices: Sequence[Device]) -> Iterator[str]:
+        """Yield a sentence for each tensor that is wrong, or that differs between two kinds of poison."""
+        executable = compile_plan(self.graph, plan, devices, weights=self.weights)
+        results = []
+        for poison in POISONS:
+            executable.poison(poison)
+            results.append(executable.run(self.feeds))
+        for name, value in results[0].items():
+            if value.tobytes() != results[1][name].tobytes():
+                yield f"{name}: the two poisons differ, so something was read before it was written"
+            if name in self.reference:
+                error = relative_error(value, self.reference[name])
+                if not error <= NETWORK_TOLERANCE:
+                    yield f"{name}: got relative error {error:.2e}, expected at most {NETWORK_TOLERANCE}"
+
+
+def cut_every_node(graph: Graph, devices: tuple[str, ...], axis: int, position: int | None) -> Plan:
+    """Return the plan that cuts each node alone along ``axis``, at ``position`` or in the middle.
+
+    A negative position counts from the end; nodes without the axis run whole.
+    """
+    steps: list[Step] = []
+    for node in graph.nodes:
+        length = dict(enumerate(graph.shape(node.output))).get(axis, 0)
+        if axis not in find_splittable_axes(node, graph):
+            steps.append(Run(node=node.name, device=devices[len(steps) % len(devices)]))
+            continue
+        bound = length // 2 if position is None else position if position >= 0 else length + position
+        bound = max(0, min(length, bound))
+        rest = (length,) * (len(devices) - 2)
+        cut = Cut(tensor=node.output, axis=axis, bounds=(0, bound, *rest, length))
+        steps.append(Chain(nodes=(node.name,), axis=axis, cuts=(cut,)))
+    return Plan(devices=devices, steps=tuple(steps), planner="test", fingerprint=graph.fingerprint)
+
+
+def operator_alone(node: Node, graph: Graph) -> Graph:
+    """Return a graph of one node: its activations become graph inputs."""
+    names = (*node.inputs, node.output)
+    return Graph(
+        name=node.name,
+        nodes=(node,),
+        inputs=graph.activations(node),
+        outputs=(node.output,),
+        tensors={name: graph.tensors[name] for name in names},
+        constants={name: graph.constants[name] for name in names if name in graph.constants},
+    )
+
+
+def find_operator_errors(
+    case: Case, node: Node, devices: Sequence[Device], positions: Sequence[int]
+) -> Iterator[str]:
+    """Yield a sentence for each cut of one operator that is inexact or not bit-equal to the whole.
+
+    The operator is fed ONNX Runtime's own intermediates. Each device's slice must
+    equal, bit for bit, the same rows of what that device computes whole.
+    """
+    graph = operator_alone(node, case.graph)
+    if any(name not in case.reference and name not in case.feeds for name in (*graph.inputs, node.output)):
+        return
+    feeds = {name: case.feeds.get(name, case.reference.get(name)) for name in graph.inputs}
+    given = {name: value for name, value in feeds.items() if value is not None}
+    names = tuple(device.info.name for device in devices)
+    weights = Weights(graph)
+    wholes: list[FloatArray] = []
+    for name, device in zip(names, devices, strict=True):
+        plan = Plan(devices=(name,), steps=(Run(node=node.name, device=name),))
+        value = compile_plan(graph, plan, (device,), weights=weights).run(given)[node.output]
+        error = relative_error(value, case.reference[node.output])
+        if not error <= OPERATOR_TOLERANCE:
+            yield f"{node.name} ({node.kind}) on {name}: got relative error {error:.2e}"
+        wholes.append(value)
+    for axis in find_splittable_axes(node, graph):
+        length = graph.shape(node.output)[axis]
+        for position in sorted({max(0, min(length, p)) for p in (length // 2, *positions, length)}):
+            rest = (length,) * (len(devices) - 2)
+            cut = Cut(tensor=node.output, axis=axis, bounds=(0, position, *rest, length))
+            plan = Plan(devices=names, steps=(Chain(nodes=(node.name,), axis=axis, cuts=(cut,)),))
+            executable = compile_plan(graph, plan, devices, weights=weights)
+            executable.poison(POISONS[0])
+            value = executable.run(given)[node.output]
+            parts = np.split(value, list(cut.bounds[1:-1]), axis=axis)
+            for name, part, whole, low, high in zip(
+                names, parts, wholes, cut.bounds, cut.bounds[1:], strict=False
+            ):
+                expected = np.take(whole, np.arange(low, high), axis=axis)
+                if part.tobytes() != expected.tobytes():
+                    yield f"{node.name} ({node.kind}) cut {axis}:{cut.bounds}: {name} differs from the whole"
+
+
+def unique_nodes(graph: Graph) -> tuple[Node, ...]:
+    """Return one node for each distinct operator, shapes and epilogue."""
+    found = {}
+    for node in graph.nodes:
+        key = (node.op, node.epilogue, *(graph.shape(name) for name in (*node.inputs, node.output)))
+        found.setdefault(key, node)
+    return tuple(found.values())

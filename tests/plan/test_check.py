@@ -1,0 +1,107 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from codl.errors import PlanError
+from codl.partitioner.even import plan_even, plan_single
+from codl.plan.check import check_plan, find_problems
+from codl.plan.steps import Chain, Cut, Plan, Run
+from tests.graphs import residual_block
+
+GRAPH = residual_block()
+DEVICES = ("left", "right")
+SOUND = plan_even(GRAPH, devices=DEVICES, max_chain_length=4)
+
+
+def with_first_cut(**changes: object) -> Plan:
+    chain = SOUND.steps[0]
+    assert isinstance(chain, Chain)
+    cut = replace(chain.cuts[0], **changes)  # type: ignore[arg-type]
+    return replace(SOUND, steps=(replace(chain, cuts=(cut,)),))
+
+
+def runs(*names: str) -> tuple[Run, ...]:
+    return tuple(Run(node=name, device="left") for name in names)
+
+
+def chain(*names: str, cuts: tuple[Cut, ...]) -> Chain:
+    return Chain(nodes=names, axis=2, cuts=cuts)
+
+
+def half(tensor: str, length: int = 12) -> Cut:
+    return Cut(tensor=tensor, axis=2, bounds=(0, length // 2, length))
+
+
+@pytest.mark.parametrize("plan", [SOUND, plan_single(GRAPH, device="left")], ids=["chain", "single"])
+def test_sound_plan_has_no_problem(plan: Plan) -> None:
+    assert list(find_problems(plan, GRAPH)) == []
+
+
+BROKEN: dict[str, tuple[Callable[[], Plan], str]] = {
+    "no devices": (lambda: replace(SOUND, devices=()), "got none"),
+    "device twice": (lambda: replace(SOUND, devices=("left", "left")), "listed 2 times"),
+    "foreign model": (lambda: replace(SOUND, fingerprint="0" * 64), "fingerprint"),
+    "profile count": (lambda: replace(SOUND, profiles=("a",)), "profiles"),
+    "unknown node": (lambda: replace(SOUND, steps=runs("conv_z")), "does not exist"),
+    "empty chain": (lambda: replace(SOUND, steps=(Chain(nodes=(), axis=2, cuts=()),)), "without nodes"),
+    "node left out": (
+        lambda: replace(SOUND, steps=runs("conv_a", "conv_b", "conv_c")),
+        "'pool' is computed 0 times",
+    ),
+    "node twice": (
+        lambda: replace(SOUND, steps=runs("conv_a", "conv_a", "conv_b", "conv_c", "pool")),
+        "'conv_a' is computed 2 times",
+    ),
+    "wrong order": (
+        lambda: replace(SOUND, steps=runs("conv_b", "conv_a", "conv_c", "pool")),
+        "reads 'a' before",
+    ),
+    "unknown device": (
+        lambda: replace(SOUND, steps=tuple(Run(node=n.name, device="middle") for n in GRAPH.nodes)),
+        "'middle'",
+    ),
+    "not connected": (
+        lambda: replace(
+            SOUND,
+            steps=(
+                *runs("conv_a"),
+                chain("conv_b", "pool", cuts=(half("b"), half("y", 6))),
+                *runs("conv_c"),
+            ),
+        ),
+        "not connected",
+    ),
+    "not convex": (
+        lambda: replace(
+            SOUND,
+            steps=(
+                chain("conv_a", "conv_c", cuts=(half("a"), half("c"))),
+                *runs("conv_b", "pool"),
+            ),
+        ),
+        "not convex",
+    ),
+    "cut missing": (
+        lambda: replace(SOUND, steps=(replace(SOUND.steps[0], cuts=()),)),  # type: ignore[call-arg]
+        "has 0 cuts",
+    ),
+    "cut of private tensor": (
+        lambda: replace(SOUND, steps=(replace(SOUND.steps[0], cuts=(half("a"), half("y", 6))),)),  # type: ignore[call-arg]
+        "not read outside",
+    ),
+    "axis out of range": (lambda: with_first_cut(axis=4), "axis 4"),
+    "too few bounds": (lambda: with_first_cut(bounds=(0, 6)), "2 bounds"),
+    "falling bounds": (lambda: with_first_cut(bounds=(0, 8, 6)), "fall"),
+    "short of the end": (lambda: with_first_cut(bounds=(0, 2, 5)), "do not cover"),
+    "past the end": (lambda: with_first_cut(bounds=(0, 2, 7)), "do not cover"),
+    "behind the start": (lambda: with_first_cut(bounds=(1, 2, 6)), "do not cover"),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), BROKEN.values(), ids=BROKEN)
+def test_broken_law_is_named(make: Callable[[], Plan], message: str) -> None:
+    plan = make()
+    assert any(message in problem for problem in find_problems(plan, GRAPH)), list(find_problems(plan, GRAPH))
+    with pytest.raises(PlanError, match="breaks"):
+        check_plan(plan, GRAPH)

@@ -1,0 +1,55 @@
+"""Random valid plans: chains of any length and axis, cuts uniform over positions."""
+
+import numpy as np
+
+from codl.ir.graph import Graph, Node
+from codl.ir.regions import find_splittable_axes
+from codl.plan.residency import find_published
+from codl.plan.steps import Chain, Cut, Plan, Run, Step
+
+CHAIN_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
+
+
+def draw_plan(graph: Graph, devices: tuple[str, ...], rng: np.random.Generator) -> Plan:
+    """Return a valid plan of ``graph``; nine of ten nodes that can be split are split."""
+    steps: list[Step] = []
+    nodes = list(graph.nodes)
+    # Channel cuts make every device compute all of what a chain needs: some plans only.
+    has_channel_cuts = rng.random() < 0.5
+    while nodes:
+        axis = _draw_axis(nodes[0], graph, rng, has_channel_cuts)
+        if axis is None or rng.random() < 0.05:
+            steps.append(Run(node=nodes.pop(0).name, device=str(rng.choice(devices))))
+            continue
+        chain = _draw_chain(nodes, graph, axis, int(rng.choice(CHAIN_LENGTHS)))
+        del nodes[: len(chain)]
+        names = tuple(node.name for node in chain)
+        cuts = tuple(_draw_cut(t, graph, axis, len(devices), rng) for t in find_published(names, graph))
+        steps.append(Chain(nodes=names, axis=axis, cuts=cuts))
+    return Plan(devices=devices, steps=tuple(steps), planner="random", fingerprint=graph.fingerprint)
+
+
+def _draw_axis(node: Node, graph: Graph, rng: np.random.Generator, has_channel_cuts: bool) -> int | None:
+    axes = list(find_splittable_axes(node, graph))
+    if not has_channel_cuts and len(axes) > 1 and 2 in axes:
+        axes = [axis for axis in axes if axis != 1]
+    return int(rng.choice(axes)) if axes else None
+
+
+def _draw_chain(nodes: list[Node], graph: Graph, axis: int, length: int) -> list[Node]:
+    """Return the longest connected run of at most ``length`` leading nodes whose outputs have ``axis``."""
+    chain = [nodes[0]]
+    rank = len(graph.shape(nodes[0].output))
+    for node in nodes[1:length]:
+        is_connected = any(member.output in node.inputs for member in chain)
+        shape = graph.shape(node.output)
+        if not is_connected or len(shape) != rank or shape[axis] < 2:
+            break
+        chain.append(node)
+    return chain
+
+
+def _draw_cut(tensor: str, graph: Graph, axis: int, devices: int, rng: np.random.Generator) -> Cut:
+    length = graph.shape(tensor)[axis]
+    inner = sorted(int(bound) for bound in rng.integers(0, length + 1, devices - 1))
+    return Cut(tensor=tensor, axis=axis, bounds=(0, *inner, length))

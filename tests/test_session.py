@@ -1,0 +1,148 @@
+"""The session as users see it: feeds checked, outputs theirs, plans honoured."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import codl
+from codl.plan.steps import Chain
+from tests.oracle import FloatArray, random_feeds, relative_error, run_reference
+from tools.networks import build
+
+PAIR = ["intel-cpu", "pocl-cpu"]
+
+
+@cache
+def model() -> onnx.ModelProto:
+    return build("resnet50", size=64, width=0.25)
+
+
+@cache
+def feeds() -> dict[str, FloatArray]:
+    return random_feeds(model())
+
+
+@cache
+def reference() -> FloatArray:
+    return run_reference(model(), feeds(), ["output"])["output"]
+
+
+def even_options() -> codl.SessionOptions:
+    options = codl.SessionOptions()
+    options.devices = PAIR
+    options.planner = "even"
+    return options
+
+
+@pytest.fixture(scope="module")
+def session() -> codl.InferenceSession:
+    return codl.InferenceSession(model().SerializeToString(), even_options())
+
+
+def test_session_runs_from_a_path_on_one_device_by_default(tmp_path: Path) -> None:
+    onnx.save(model(), tmp_path / "model.onnx")
+    with codl.InferenceSession(tmp_path / "model.onnx") as session:
+        (output,) = session.run(None, feeds())
+        assert len(session.plan.devices) == 1
+    assert relative_error(output, reference()) < 1e-4
+
+
+def test_even_planner_splits_over_both_devices(session: codl.InferenceSession) -> None:
+    (output,) = session.run(["output"], feeds())
+    assert relative_error(output, reference()) < 1e-4
+    assert session.plan.devices == tuple(PAIR)
+    assert any(isinstance(step, Chain) for step in session.plan.steps)
+
+
+def test_outputs_belong_to_the_caller(session: codl.InferenceSession) -> None:
+    (first,) = session.run(None, feeds())
+    kept = first.copy()
+    first[:] = -1
+    other = {"input": feeds()["input"] * 2}
+    session.run(None, other)
+    (again,) = session.run(None, feeds())
+    assert np.array_equal(again, kept)
+
+
+def test_inputs_of_any_memory_order_are_read_and_never_written(session: codl.InferenceSession) -> None:
+    value = np.asfortranarray(feeds()["input"])
+    value.flags.writeable = False
+    (output,) = session.run(None, {"input": value})
+    assert relative_error(output, reference()) < 1e-4
+
+
+def test_inputs_and_outputs_are_described(session: codl.InferenceSession) -> None:
+    (argument,) = session.get_inputs()
+    assert (argument.name, argument.shape, argument.type) == ("input", [1, 3, 64, 64], "tensor(float)")
+    assert [output.name for output in session.get_outputs()] == ["output"]
+
+
+def test_plan_from_a_file_is_used(session: codl.InferenceSession, tmp_path: Path) -> None:
+    session.plan.save(tmp_path / "plan.json")
+    options = codl.SessionOptions()
+    options.plan = tmp_path / "plan.json"
+    with codl.InferenceSession(model().SerializeToString(), options) as other:
+        assert other.plan == session.plan
+        assert relative_error(other.run(None, feeds())[0], reference()) < 1e-4
+
+
+def test_plan_of_another_model_is_refused(session: codl.InferenceSession) -> None:
+    options = codl.SessionOptions()
+    options.plan = session.plan
+    with pytest.raises(codl.PlanError, match="fingerprint"):
+        codl.InferenceSession(build("vgg16", size=64, width=0.25).SerializeToString(), options)
+
+
+def test_plan_is_made_without_a_device() -> None:
+    plan = codl.plan(model().SerializeToString(), devices=["left", "right"], planner="even")
+    assert plan.devices == ("left", "right")
+
+
+WRONG_FEEDS = {
+    "missing": ({}, "missing"),
+    "extra": ({"input": np.zeros((1, 3, 64, 64), np.float32), "more": np.zeros(1, np.float32)}, "'more'"),
+    "dtype": ({"input": np.zeros((1, 3, 64, 64), np.float64)}, "float64"),
+    "rank": ({"input": np.zeros((3, 64, 64), np.float32)}, "rank 3"),
+    "shape": ({"input": np.zeros((1, 3, 64, 65), np.float32)}, "65"),
+    "no array": ({"input": [1.0]}, "list"),
+}
+
+
+@pytest.mark.parametrize(("feed", "message"), WRONG_FEEDS.values(), ids=WRONG_FEEDS)
+def test_wrong_feed_is_named(session: codl.InferenceSession, feed: dict[str, object], message: str) -> None:
+    with pytest.raises(codl.InputError, match=message):
+        session.run(None, feed)
+
+
+def test_unknown_output_is_named(session: codl.InferenceSession) -> None:
+    with pytest.raises(codl.InputError, match="'nothing'"):
+        session.run(["nothing"], feeds())
+
+
+def test_closed_session_says_so_and_closes_twice() -> None:
+    session = codl.InferenceSession(model().SerializeToString(), even_options())
+    session.close()
+    session.close()
+    with pytest.raises(codl.CodlError, match="close"):
+        session.run(None, feeds())
+
+
+@pytest.mark.parametrize(
+    ("devices", "planner", "error"),
+    [
+        (["no-such-device"], None, codl.DeviceError),
+        (PAIR, "clever", codl.PlanError),
+        (None, "even", codl.DeviceError),
+    ],
+)
+def test_options_that_cannot_be_met_are_refused(
+    devices: list[str] | None, planner: str | None, error: type[Exception]
+) -> None:
+    options = codl.SessionOptions()
+    options.devices = devices
+    options.planner = planner
+    with pytest.raises(error):
+        codl.InferenceSession(model().SerializeToString(), options)
