@@ -1,0 +1,1 @@
+"""OpenCL: finding drivers, talking to devices, sharing memory, waiting, timing."""

@@ -56,7 +56,7 @@ def translate_matmul(draft: Draft, node: OnnxNode) -> None:
 
 
 def translate_gemm(draft: Draft, node: OnnxNode) -> None:
-    """Add a `MatMul` with alpha, beta and transpositions in its constants; a C that is no bias comes behind."""
+    """Add a `MatMul` with alpha, beta and transpositions in its constants; C follows if it is no bias."""
     a_name, b_name, c_name = node.inputs[0], node.inputs[1], node.optional_input(2)
     alpha = node.number("alpha", 1.0)
     shape = draft.shape(node.output, node=node)

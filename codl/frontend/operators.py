@@ -69,6 +69,21 @@ def _add_binary(draft: Draft, node: OnnxNode, kind: BinaryKind) -> None:
     draft.add_node(Binary(kind=kind), operands, node.output, shape=shape, name=node.name)
 
 
+def _sum(draft: Draft, node: OnnxNode) -> None:
+    """Any number of addends: one addition after the other."""
+    first, *others = [draft.operand(name, node=node) for name in node.inputs]
+    if not others:
+        draft.add_alias(node.output, first)
+        return
+    total, shape = first, draft.tensors[first].shape
+    for index, addend in enumerate(others):
+        shape = np.broadcast_shapes(shape, draft.tensors[addend].shape)
+        is_last = index == len(others) - 1
+        output = node.output if is_last else draft.fresh_name(f"{node.output}/sum{index + 1}")
+        name = node.name if is_last else f"{node.name}/sum{index + 1}"
+        total = draft.add_node(Binary(kind=BinaryKind.ADD), (total, addend), output, shape=shape, name=name)
+
+
 def _concat(draft: Draft, node: OnnxNode) -> None:
     operands = [draft.operand(name, node=node) for name in node.inputs]
     if len(operands) == 1:
@@ -165,6 +180,7 @@ TRANSLATIONS: dict[str, Translation] = {
     "Softmax": _softmax,
     "SpaceToDepth": _space_to_depth,
     "Squeeze": _reshape,
+    "Sum": _sum,
     "Unsqueeze": _reshape,
 }
 """ONNX operator -> its translation."""

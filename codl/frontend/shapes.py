@@ -9,6 +9,9 @@ import onnx
 from onnx import TensorProto
 
 from codl.errors import ModelError
+from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.reader import find_opset
+from codl.frontend.windows import find_pooled_shape, find_window_problems
 from codl.ir.graph import Shape
 
 _SMALL_COUNT = 1024
@@ -36,6 +39,40 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
     Raises:
         ModelError: Inference gives up on the whole model.
     """
+    skeleton = _make_skeleton(model)
+    inferred = _infer(skeleton, label=label)
+    while (wrong := _find_wrong_pooling(skeleton, inferred, label=label)) is not None:
+        index, shape = wrong
+        output = skeleton.graph.node.pop(index).output[0]
+        skeleton.graph.input.append(
+            onnx.helper.make_tensor_value_info(output, inferred.types[output], shape)
+        )
+        inferred = _infer(skeleton, label=label)
+    return inferred
+
+
+def _find_wrong_pooling(skeleton: Any, inferred: Inferred, *, label: str) -> tuple[int, Shape] | None:
+    """Return place and true output shape of the first pooling whose rounding up inference gets wrong.
+
+    Before opset 22 ONNX's inference counts windows that lie in the padding alone; none of the
+    implementations computes them.
+    """
+    opset = find_opset(skeleton)
+    for index, proto in enumerate(skeleton.graph.node):
+        node = OnnxNode(proto=proto, opset=opset, label=label)
+        if node.op_type not in ("MaxPool", "AveragePool") or not node.integer("ceil_mode", 0):
+            continue
+        x = inferred.shapes.get(node.inputs[0], ())
+        if len(x) != 4 or any(find_window_problems(node, x=x)):
+            continue
+        shape = find_pooled_shape(node, x=x)
+        if shape != inferred.shapes.get(node.output):
+            return index, shape
+    return None
+
+
+def _make_skeleton(model: Any) -> Any:
+    """Return the model with its big weights as inputs."""
     skeleton = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     skeleton.opset_import.extend(model.opset_import)
     graph = model.graph
@@ -50,6 +87,11 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
             skeleton.graph.input.append(
                 onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             )
+    return skeleton
+
+
+def _infer(skeleton: Any, *, label: str) -> Inferred:
+    graph = skeleton.graph
     try:
         result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:

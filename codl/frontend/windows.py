@@ -50,6 +50,24 @@ def read_window(node: OnnxNode, *, x: Shape, weight: Shape | None = None) -> Win
     return Window(kernel=kernel, stride=stride, dilation=dilation, pads=(top, left, bottom, right))
 
 
+def find_pooled_shape(node: OnnxNode, *, x: Shape) -> Shape:
+    """Return the output shape of a 2-D pooling over ``x`` [N, C, H, W].
+
+    Rounding up never adds a window that starts behind the image and its leading padding.
+
+    Source:
+        ONNX operator MaxPool from opset 22 on; ONNX Runtime computes so at every opset.
+    """
+    window = read_window(node, x=x)
+    lengths = []
+    for axis, (k, s, d) in enumerate(zip(window.kernel, window.stride, window.dilation, strict=True)):
+        before, after, length = window.pads[axis], window.pads[axis + 2], x[axis + 2]
+        room = before + length + after - (k - 1) * d - 1
+        steps = -(-room // s) if node.integer("ceil_mode", 0) else room // s
+        lengths.append(min(steps, (before + length - 1) // s) + 1)
+    return (*x[:2], *lengths)
+
+
 def find_window_problems(node: OnnxNode, *, x: Shape | None, weight: Shape | None = None) -> Iterator[str]:
     """Yield one sentence for each attribute that ONNX does not allow; a shape of None is unknown."""
     remedy = "correct the attribute in the exporter"

@@ -1,0 +1,1 @@
+"""Rows of the table, one module an operator family."""

@@ -1,0 +1,104 @@
+// A register tile: MR rows (pixels, matrix rows) x NR channels, each row NR/VECTOR named vector variables.
+// Every output is one fma chain over K in ascending order that starts from the panel's bias row, so its bits
+// do not depend on the tile or mask path it lies in.
+//
+// Parameters  MR rows; NR channels; VECTOR lanes of a vector type (4 8 16), NR/VECTOR in 1 2 4
+#ifndef CODL_REGISTER_TILE_H
+#define CODL_REGISTER_TILE_H
+
+#include "common/tensor.h"
+#include "common/epilogue.h"
+#include "common/repeat.h"
+
+#pragma OPENCL FP_CONTRACT OFF
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define VEC JOIN(float, VECTOR)
+#define VLOAD(pointer) JOIN(vload, VECTOR)(0, pointer)
+#define VSTORE(value, pointer) JOIN(vstore, VECTOR)(value, 0, pointer)
+#define DEFINE_ACTIVATE_(T) DEFINE_ACTIVATE(T)
+DEFINE_ACTIVATE_(VEC)
+#define ACTIVATE JOIN(activate_, VEC)
+
+// Four names for four vectors; those beyond NR/VECTOR vanish.
+#define LANE_0(X) X
+#if NR / VECTOR > 1
+#define LANE_1(X) X
+#else
+#define LANE_1(X)
+#endif
+#if NR / VECTOR > 2
+#define LANE_2(X) X
+#define LANE_3(X) X
+#else
+#define LANE_2(X)
+#define LANE_3(X)
+#endif
+#define EACH_LANE(X) LANE_0(X(0)) LANE_1(X(1)) LANE_2(X(2)) LANE_3(X(3))
+
+// Accumulators a<m>_<v>, all rows starting from the NR floats at `bias`.
+#define START_ROW(m)                              \
+    LANE_0(VEC a##m##_0 = bias_0;)                \
+    LANE_1(VEC a##m##_1 = bias_1;)                \
+    LANE_2(VEC a##m##_2 = bias_2;)                \
+    LANE_3(VEC a##m##_3 = bias_3;)
+#define LOAD_BIAS(v) VEC bias_##v = VLOAD(start + v * VECTOR);
+#define START_TILE(pointer)                       \
+    __global const float *start = (pointer);      \
+    EACH_LANE(LOAD_BIAS)                          \
+    REPEAT(MR, START_ROW)
+
+// One step of K: row pointers p<m> advance together by index k; `weight` points at NR floats of this step.
+#define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR);
+#define STEP_ROW(m)                               \
+    {                                             \
+        const VEC s = (VEC)(p##m[k]);             \
+        LANE_0(a##m##_0 = fma(s, w_0, a##m##_0);) \
+        LANE_1(a##m##_1 = fma(s, w_1, a##m##_1);) \
+        LANE_2(a##m##_2 = fma(s, w_2, a##m##_2);) \
+        LANE_3(a##m##_3 = fma(s, w_3, a##m##_3);) \
+    }
+#define ACCUMULATE(length)                        \
+    for (int k = 0; k < (length); ++k) {          \
+        EACH_LANE(LOAD_WEIGHT)                    \
+        REPEAT(MR, STEP_ROW)                      \
+        weight += NR;                             \
+    }
+
+// Stores one vector of a row through the epilogue; lanes outside [low, high) are neither read nor written.
+inline void store_lanes(VEC value, __global float *dst, __global const float *residual, int low, int high,
+                        EPILOGUE_SCALARS) {
+    const bool is_whole = low <= 0 && high >= VECTOR;
+    VEC other = (VEC)(0.0f);
+    float lanes[VECTOR];
+    if (residual_order != RESIDUAL_NONE) {
+        if (is_whole) {
+            other = VLOAD(residual);
+        } else {
+            for (int i = 0; i < VECTOR; ++i) lanes[i] = i >= low && i < high ? residual[i] : 0.0f;
+            other = VLOAD(lanes);
+        }
+    }
+    if (residual_order == RESIDUAL_BEFORE) value += other;
+    value = ACTIVATE(value, activation, alpha, beta);
+    if (residual_order == RESIDUAL_AFTER) value += other;
+    if (is_whole) {
+        VSTORE(value, dst);
+    } else {
+        VSTORE(value, lanes);
+        for (int i = max(low, 0); i < min(high, VECTOR); ++i) dst[i] = lanes[i];
+    }
+}
+
+#define STORE_VECTOR(m, v)                                                                                   \
+    store_lanes(a##m##_##v, d##m + v * VECTOR, r##m + v * VECTOR, low - v * VECTOR, high - v * VECTOR,        \
+                residual_order, activation, alpha, beta);
+// Stores the row a<m> at d<m> with its residual at r<m>, channels [low, high) of the panel.
+#define STORE_TILE_ROW(m)                         \
+    LANE_0(STORE_VECTOR(m, 0))                    \
+    LANE_1(STORE_VECTOR(m, 1))                    \
+    LANE_2(STORE_VECTOR(m, 2))                    \
+    LANE_3(STORE_VECTOR(m, 3))
+
+#endif

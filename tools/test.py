@@ -1,0 +1,48 @@
+"""Sets up `.venv` and passes the tests: ruff, mypy, then pytest, which gets the arguments given here.
+
+Example:
+    python3 tools/test.py -k regions
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+if sys.version_info < (3, 11):  # noqa: UP036  (the one line that an older Python gets to see)
+    FOUND = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    sys.stderr.write(f"Python {FOUND} is too old. What to do: start it with Python 3.11 or newer\n")
+    sys.exit(2)
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.setup_env import enter_environment  # noqa: E402
+
+
+def main() -> int:
+    """Run every step and return the exit code of the first that fails."""
+    arguments = sys.argv[1:]
+    enter_environment(__file__, arguments)
+    steps = (
+        ("ruff check", ["ruff", "check", "."]),
+        ("ruff format", ["ruff", "format", "--check", "."]),
+        ("mypy", ["mypy"]),
+        ("pytest", ["pytest", *arguments]),
+    )
+    took = []
+    code = 0
+    for name, command in steps:
+        print(f"== {name}", flush=True)
+        start = time.monotonic()
+        code = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode
+        took.append(f"{name} {time.monotonic() - start:.0f} s")
+        if code:
+            print(f"{name} failed with exit code {code}", file=sys.stderr)
+            break
+    print(f"== {', '.join(took)}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
