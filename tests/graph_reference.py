@@ -35,7 +35,9 @@ Array = npt.NDArray[np.float64]
 
 def evaluate(graph: Graph, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
     """Return every activation of ``graph`` in double precision."""
-    known = {name: np.asarray(value, np.float64) for name, value in (*graph.constants.items(), *feeds.items())}
+    known = {
+        name: np.asarray(value, np.float64) for name, value in (*graph.constants.items(), *feeds.items())
+    }
     for node in graph.nodes:
         inputs = [known[name] for name in node.inputs]
         residual = inputs.pop() if node.residual else np.float64(0)
@@ -74,7 +76,8 @@ def _windows(op: Conv2d | Pool2d, x: Array, shape: Shape, fill: float) -> Array:
     padded[:, :, top : top + x.shape[2], left : left + x.shape[3]] = x
     rows, columns = np.arange(shape[2]) * sh, np.arange(shape[3]) * sw
     taps = [
-        [padded[:, :, i * dh + rows[:, None], j * dw + columns[None, :]] for j in range(kw)] for i in range(kh)
+        [padded[:, :, i * dh + rows[:, None], j * dw + columns[None, :]] for j in range(kw)]
+        for i in range(kh)
     ]
     return np.array(taps)
 
@@ -85,7 +88,7 @@ def _conv2d(op: Conv2d, inputs: Sequence[Array], shape: Shape) -> Array:
     taps = taps.reshape(*taps.shape[:3], op.groups, -1, *shape[2:])
     kernels = weight.reshape(op.groups, -1, *weight.shape[1:])
     y = np.einsum("hwngcyx,gochw->ngoyx", taps, kernels, optimize=True).reshape(shape)
-    return y + inputs[2].reshape(1, -1, 1, 1) if op.has_bias else y
+    return np.asarray(y + inputs[2].reshape(1, -1, 1, 1) if op.has_bias else y)
 
 
 def _pool2d(op: Pool2d, inputs: Sequence[Array], shape: Shape) -> Array:

@@ -121,7 +121,7 @@ def make_venv() -> None:
             raise SetupError(
                 "this Python has no venv module. What to do: as root, apt-get install python3-venv"
             )
-        raise SetupError(f"making .venv failed: {last_line(made.stdout)}")
+        raise SetupError(f"making .venv failed ({last_line(made.stdout)}). What to do: make {ROOT} writable")
 
 
 def install_packages() -> None:

@@ -14,6 +14,7 @@ from codl.cli.output import print_message, print_table
 from codl.devices.drivers import default_devices, find_device
 from codl.devices.probe import find_fault
 from codl.devices.timing import Rounds, interleave
+from codl.plan.text import format_plan
 from tools.networks import build
 
 INPUT_SHAPE = (1, 3, 224, 224)
@@ -92,7 +93,7 @@ def open_codl(
     options.max_chain_length = 8
     session = stack.enter_context(codl.InferenceSession(model, options))
     name = session.get_inputs()[0].name
-    return (lambda: np.asarray(session.run(None, {name: feed})[0])), session.plan.to_text()
+    return (lambda: np.asarray(session.run(None, {name: feed})[0])), format_plan(session.plan, session.graph)
 
 
 def time_run(run: Run) -> Callable[[], float]:

@@ -181,7 +181,7 @@ def _check_image(opened: OpenedDevice) -> bool:
     source = np.random.default_rng(0).random((height, width, 4), dtype=np.float32)
     result = np.zeros_like(source)
     form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
-    image = cl.Image(context, cl.mem_flags.READ_ONLY, form, shape=(width, height))
+    image = cl.create_image(context, cl.mem_flags.READ_ONLY, form, shape=(width, height))
     cl.enqueue_copy(queue, image, source, origin=(0, 0), region=(width, height))
     dst = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, result.nbytes)
     kernel = cl.Kernel(build_quietly(context, IMAGE_SOURCE), "codl_read")

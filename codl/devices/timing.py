@@ -1,7 +1,7 @@
 """The one measurement loop: rows timed in interleaved rounds, compared by the ratios inside each round.
 
 Times on a shared machine drift by a factor of two within a minute, so a time alone compares nothing. Rows to
-be compared run in the same round, one after the other, in an order that rotates from round to round.
+be compared run in the same round, one after the other, in an order that rotates and turns with each round.
 """
 
 import time
@@ -98,7 +98,8 @@ def interleave(
     taken: dict[str, list[float]] = {name: [] for name in names}
     for index in range(most_rounds):
         first = index % len(names)
-        for name in names[first:] + names[:first]:
+        order = names[first:] + names[:first]
+        for name in order if index % 2 == 0 else reversed(order):  # so that neighbours change sides too
             taken[name].append(everything[name]())
         if time.perf_counter() >= end:
             break

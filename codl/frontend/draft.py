@@ -8,13 +8,19 @@ import numpy.typing as npt
 from onnx import TensorProto
 
 from codl.errors import ModelError, UnsupportedError
-from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.onnx_node import OnnxNode, name_type
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
 from codl.ir.ops import Epilogue, Op, Unary
 
 MAX_RANK = 4
+HOLDABLE = f"up to {MAX_RANK} axes, none empty"
 
 Array = npt.NDArray[np.generic]
+
+
+def is_holdable(shape: Shape) -> bool:
+    """Return whether a graph can have a tensor of this shape."""
+    return len(shape) <= MAX_RANK and 0 not in shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +55,8 @@ class Draft:
                 got=f"tensor {name!r} of unknown shape",
                 expected="shapes that are fixed before the model runs",
             )
-        if len(shape) > MAX_RANK or 0 in shape:
-            raise node.unsupported(
-                got=f"tensor {name!r} of shape {list(shape)}", expected=f"up to {MAX_RANK} axes, none empty"
-            )
+        if not is_holdable(shape):
+            raise node.unsupported(got=f"tensor {name!r} of shape {list(shape)}", expected=HOLDABLE)
         return shape
 
     def is_constant(self, name: str) -> bool:
@@ -76,13 +80,12 @@ class Draft:
         Raises:
             UnsupportedError: The tensor is no float32 of a shape that the graph can hold.
         """
-        shape = self.shape(name, node=node)
+        self.shape(name, node=node)
         if self.types.get(name) != TensorProto.FLOAT:
-            kind = TensorProto.DataType.Name(self.types.get(name, 0)).lower()
+            kind = name_type(self.types.get(name, TensorProto.UNDEFINED))
             raise node.unsupported(got=f"tensor {name!r} of type {kind}", expected="float")
-        if name in self.values and name not in self.constants:
-            self.constants[name] = np.asarray(self.values[name], dtype=np.float32)
-            self.tensors[name] = Tensor(name=name, shape=shape)
+        if name in self.values:
+            self._add_model_constant(name)
         return self.aliases.get(name, name)
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
@@ -125,7 +128,7 @@ class Draft:
     def finish(self, *, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
         """Return the graph; outputs that no node writes under their name get a copying node."""
         written = {node.output for node in self.nodes}
-        final = [o if o in written else self._copy_output(o, inputs) for o in outputs]
+        final = [o if o in written else self._copy_output(o) for o in outputs]
         return Graph(
             name=name,
             nodes=tuple(self.nodes),
@@ -136,38 +139,36 @@ class Draft:
             original_names=dict(self.original_names),
         )
 
-    def add_input(self, name: str) -> None:
-        """Add an input of the graph.
-
-        Raises:
-            UnsupportedError: It has too many axes or an empty one.
-        """
-        shape = self.shapes[name]
-        if len(shape) > MAX_RANK or 0 in shape:
-            raise UnsupportedError(
-                f"{self.label}: input {name!r}: got shape {list(shape)}, expected up to {MAX_RANK} axes, "
-                "none empty; change the model or run it with ONNX Runtime"
-            )
-        self.tensors[name] = Tensor(name=name, shape=shape)
-
-    def _copy_output(self, name: str, inputs: Sequence[str]) -> str:
+    def _copy_output(self, name: str) -> str:
+        """Add a copy of what stands for an output; one of an input or constant gets a name of its own."""
         source, output = self.aliases.get(name, name), name
         if name in self.values:
-            if self.types[name] != TensorProto.FLOAT:
-                raise UnsupportedError(
-                    f"{self.label}: output {name!r}: got a constant that is no float, "
-                    "expected tensor(float); remove the output"
-                )
-            source = self.add_constant(f"{name}/value", self.values[name])
-        elif name in inputs:
-            output = self.fresh_name(f"{name}/copy")
-            self.original_names[output] = name
-        elif name not in self.aliases:
+            self._add_model_constant(name)
+        if source not in self.tensors:
             raise ModelError(
                 f"{self.label}: output {name!r}: got no node that writes it, expected one; "
                 "export the model again"
             )
+        if source == name:
+            output = self.fresh_name(f"{name}/copy")
+            self.original_names[output] = name
         return self.add_node(Unary(), [source], output, shape=self.tensors[source].shape)
+
+    def _add_model_constant(self, name: str) -> None:
+        """Let a constant of the model enter the graph under its own name.
+
+        Raises:
+            UnsupportedError: It is no float32.
+        """
+        kind = self.types[name]
+        if kind != TensorProto.FLOAT:
+            raise UnsupportedError(
+                f"{self.label}: constant {name!r}: got {name_type(kind)}, "
+                "expected float; convert the model to float32"
+            )
+        if name not in self.constants:
+            self.constants[name] = np.asarray(self.values[name], dtype=np.float32)
+            self.tensors[name] = Tensor(name=name, shape=self.constants[name].shape)
 
     def _unique_node_name(self, hint: str) -> str:
         name, count = hint, 1

@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from codl.errors import ModelError
 from codl.frontend.fusion import fuse
-from codl.frontend.reader import Argument, read_source
+from codl.frontend.reader import Argument, name_model, read_source
 from codl.frontend.simplify import simplify
 from codl.frontend.structure import check_structure
 from codl.frontend.translate import translate
@@ -40,10 +41,16 @@ def load_model(
         ModelError: The model is broken, or a dimension stays free.
         UnsupportedError: The model is sound, but codl cannot run a part of it.
     """
-    source = read_source(model, dimensions=dimensions)
-    check_structure(source)
-    check_nodes(source)
-    graph = fuse(translate(simplify(source), label=source.label))
+    try:
+        source = read_source(model, dimensions=dimensions)
+        check_structure(source)
+        check_nodes(source)
+        graph = fuse(translate(simplify(source), label=source.label))
+    except UnicodeDecodeError as error:  # protobuf decodes names only when they are read
+        raise ModelError(
+            f"{name_model(model)}: got a name {error.object!r} that is no UTF-8, expected text; "
+            "export or download it again"
+        ) from error
     check_graph(graph)
     outputs = tuple(
         Argument(name=name, shape=graph.shape(tensor) if shape is None else shape, type="tensor(float)")

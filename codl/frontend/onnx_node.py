@@ -3,10 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, TensorProto
 
 from codl.errors import ModelError, UnsupportedError
+
+
+def name_type(kind: int) -> str:
+    """Return ONNX's word for an element type (`onnx.TensorProto.DataType`), such as `float`."""
+    known = kind in TensorProto.DataType.values()
+    return str(TensorProto.DataType.Name(kind)).lower() if known else f"unknown type {kind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +99,12 @@ class OnnxNode:
                 continue
             if attribute.type != kind:
                 raise self.broken(
-                    got=f"attribute {name} of type {_type_name(attribute.type)}",
-                    expected=_type_name(kind),
+                    got=f"attribute {name} of type {_name_attribute_type(attribute.type)}",
+                    expected=_name_attribute_type(kind),
                 )
             return attribute
         return None
 
 
-def _type_name(kind: int) -> str:
-    return str(onnx.AttributeProto.AttributeType.Name(kind))
+def _name_attribute_type(kind: int) -> str:
+    return str(AttributeProto.AttributeType.Name(kind))

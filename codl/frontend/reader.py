@@ -8,10 +8,10 @@ from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import TensorProto
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from codl.errors import ModelError, UnsupportedError
+from codl.frontend.onnx_node import name_type
 
 OLDEST_IR = 3
 OLDEST_OPSET = 7
@@ -62,7 +62,7 @@ def read_source(
         UnsupportedError: An input is no float32 tensor.
     """
     path = None if isinstance(model, bytes) else Path(model)
-    label = "model (bytes)" if path is None else path.name
+    label = name_model(model)
     data = model if isinstance(model, bytes) else _read_bytes(Path(model))
     proto = _parse(data, label)
     _check_versions(proto, label)
@@ -79,6 +79,11 @@ def read_source(
         outputs=outputs,
         opset=find_opset(proto),
     )
+
+
+def name_model(model: str | os.PathLike[str] | bytes) -> str:
+    """Return the words for a model in messages."""
+    return "model (bytes)" if isinstance(model, bytes) else Path(model).name
 
 
 def find_opset(proto: Any) -> int:
@@ -156,7 +161,7 @@ def _drop_initializer_inputs(proto: Any) -> None:
 def _describe_input(value: Any, label: str) -> Argument:
     kind = value.type.WhichOneof("value")
     element = value.type.tensor_type.elem_type
-    name = f"tensor({TensorProto.DataType.Name(element).lower()})" if kind == "tensor_type" else str(kind)
+    name = f"tensor({name_type(element)})" if kind == "tensor_type" else str(kind)
     if name != "tensor(float)":
         raise UnsupportedError(
             f"{label}: input {value.name!r}: got {name}, expected tensor(float); convert the model to float32"

@@ -44,9 +44,7 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
     while (wrong := _find_wrong_pooling(skeleton, inferred, label=label)) is not None:
         index, shape = wrong
         output = skeleton.graph.node.pop(index).output[0]
-        skeleton.graph.input.append(
-            onnx.helper.make_tensor_value_info(output, inferred.types[output], shape)
-        )
+        skeleton.graph.input.append(onnx.helper.make_tensor_value_info(output, inferred.types[output], shape))
         inferred = _infer(skeleton, label=label)
     return inferred
 
@@ -62,7 +60,7 @@ def _find_wrong_pooling(skeleton: Any, inferred: Inferred, *, label: str) -> tup
         node = OnnxNode(proto=proto, opset=opset, label=label)
         if node.op_type not in ("MaxPool", "AveragePool") or not node.integer("ceil_mode", 0):
             continue
-        x = inferred.shapes.get(node.inputs[0], ())
+        x = inferred.shapes.get(node.optional_input(0) or "", ())
         if len(x) != 4 or any(find_window_problems(node, x=x)):
             continue
         shape = find_pooled_shape(node, x=x)
@@ -72,14 +70,13 @@ def _find_wrong_pooling(skeleton: Any, inferred: Inferred, *, label: str) -> tup
 
 
 def _make_skeleton(model: Any) -> Any:
-    """Return the model with its big weights as inputs."""
+    """Return the model with its big weights as inputs, and no outputs: what they declare may be wrong."""
     skeleton = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     skeleton.opset_import.extend(model.opset_import)
     graph = model.graph
     skeleton.graph.name = graph.name
     skeleton.graph.node.extend(graph.node)
     skeleton.graph.input.extend(graph.input)
-    skeleton.graph.output.extend(graph.output)
     for tensor in graph.initializer:
         if math.prod(tensor.dims) <= _SMALL_COUNT:
             skeleton.graph.initializer.append(tensor)
@@ -94,14 +91,14 @@ def _infer(skeleton: Any, *, label: str) -> Inferred:
     graph = skeleton.graph
     try:
         result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
         raise ModelError(
-            f"{label}: ONNX shape inference refuses the model: {' '.join(str(error).split())}; "
-            "export it again"
+            f"{label}: got a model that ONNX shape inference refuses ({' '.join(str(error).split())}), "
+            "expected a valid one; correct or export it again"
         ) from error
     shapes: dict[str, Shape] = {t.name: tuple(t.dims) for t in graph.initializer}
     types: dict[str, int] = {t.name: t.data_type for t in graph.initializer}
-    for value in (*result.input, *result.value_info, *result.output):
+    for value in (*result.input, *result.value_info):
         tensor = value.type.tensor_type
         if tensor.elem_type != TensorProto.UNDEFINED:
             types[value.name] = tensor.elem_type

@@ -13,6 +13,8 @@ from codl.frontend.reader import Source
 _MESSAGE_LIMIT_BYTES = 2**31 - 2**24
 """Protobuf messages end at 2 GiB; larger weights travel beside them."""
 _BESIDE_LEAST_BYTES = 1024
+_UNWANTED = ["MatMulAddFusion"]
+"""Rewrites products of more than two axes as Gemm between two reshapes, which hides the order of its axes."""
 
 
 def simplify(source: Source) -> Any:
@@ -30,12 +32,18 @@ def simplify(source: Source) -> Any:
         options = _quiet_options(written, is_large=is_large)
         try:
             given = _write_large(source.proto, Path(folder)) if is_large else source.proto.SerializeToString()
-            onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(
+                given,
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=_UNWANTED,
+                enable_fallback=0,  # which would try again, and print that it does
+            )
             return onnx.load(written)
         except Exception as error:  # ONNX Runtime's errors have no common base but this one
             raise ModelError(
-                f"{source.label}: ONNX Runtime refuses the model: {' '.join(str(error).split())}; "
-                "correct or export it again"
+                f"{source.label}: got a model that ONNX Runtime refuses ({' '.join(str(error).split())}), "
+                "expected a valid one; correct or export it again"
             ) from error
 
 

@@ -5,12 +5,12 @@ from typing import Any
 from onnx import numpy_helper
 
 from codl.errors import UnsupportedError
-from codl.frontend.draft import Draft
+from codl.frontend.draft import HOLDABLE, Draft, is_holdable
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.operators import TRANSLATIONS
 from codl.frontend.reader import find_opset
 from codl.frontend.shapes import infer_shapes
-from codl.ir.graph import Graph
+from codl.ir.graph import Graph, Tensor
 
 
 def translate(model: Any, *, label: str) -> Graph:
@@ -36,12 +36,23 @@ def translate(model: Any, *, label: str) -> Graph:
         values=values,
         taken={*values, *inputs, *(name for node in nodes for name in node.outputs)},
     )
-    for name in inputs:
-        draft.add_input(name)
+    draft.tensors.update({name: Tensor(name=name, shape=inferred.shapes[name]) for name in inputs})
     for node in nodes:
         TRANSLATIONS[node.op_type](draft, node)
+    _check_inputs(draft, inputs)
     outputs = [value.name for value in model.graph.output]
     return draft.finish(name=model.graph.name, inputs=inputs, outputs=outputs)
+
+
+def _check_inputs(draft: Draft, inputs: list[str]) -> None:
+    """Raise `UnsupportedError` for an input, perhaps read by no node, that the graph cannot hold."""
+    for name in inputs:
+        shape = draft.tensors[name].shape
+        if not is_holdable(shape):
+            raise UnsupportedError(
+                f"{draft.label}: input {name!r}: got shape {list(shape)}, expected {HOLDABLE}; "
+                "change the model or run it with ONNX Runtime"
+            )
 
 
 def _check_operators(nodes: list[OnnxNode]) -> None:

@@ -18,7 +18,8 @@ def check_nodes(source: Source) -> None:
     top = source.proto.graph
     bodies = [*_walk(top.node), *(node for f in source.proto.functions for node in _walk(f.node))]
     nodes = [OnnxNode(proto=proto, opset=source.opset, label=source.label) for proto in bodies]
-    problems = [p for node in nodes for p in find_node_problems(node, {})]
+    weights = {tensor.name: tuple(tensor.dims) for tensor in top.initializer}
+    problems = [p for node in nodes for p in find_node_problems(node, weights)]
     if not problems:
         shapes = infer_shapes(source.proto, label=source.label).shapes
         nodes = [OnnxNode(proto=proto, opset=source.opset, label=source.label) for proto in top.node]

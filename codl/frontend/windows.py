@@ -91,7 +91,9 @@ def find_window_problems(node: OnnxNode, *, x: Shape | None, weight: Shape | Non
         if any(v < least for v in values) or (count is not None and len(values) != count):
             broken = True
             yield node.sentence(
-                got=f"{name} {list(values)}", expected=f"{count} values of {least} or more", remedy=remedy
+                got=f"{name} {list(values)}",
+                expected=f"{'' if count is None else f'{count} '}values of {least} or more",
+                remedy=remedy,
             )
     if broken or x is None:
         return

@@ -7,19 +7,8 @@
 #define CODL_REGISTER_TILE_H
 
 #include "common/tensor.h"
-#include "common/epilogue.h"
+#include "common/activate.h"
 #include "common/repeat.h"
-
-#pragma OPENCL FP_CONTRACT OFF
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define VEC JOIN(float, VECTOR)
-#define VLOAD(pointer) JOIN(vload, VECTOR)(0, pointer)
-#define VSTORE(value, pointer) JOIN(vstore, VECTOR)(value, 0, pointer)
-#define DEFINE_ACTIVATE_(T) DEFINE_ACTIVATE(T)
-DEFINE_ACTIVATE_(VEC)
-#define ACTIVATE JOIN(activate_, VEC)
 
 // Four names for four vectors; those beyond NR/VECTOR vanish.
 #define LANE_0(X) X
@@ -81,7 +70,7 @@ inline void store_lanes(VEC value, __global float *dst, __global const float *re
         }
     }
     if (residual_order == RESIDUAL_BEFORE) value += other;
-    value = ACTIVATE(value, activation, alpha, beta);
+    value = ACTIVATE(VEC, value);
     if (residual_order == RESIDUAL_AFTER) value += other;
     if (is_whole) {
         VSTORE(value, dst);

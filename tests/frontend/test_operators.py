@@ -307,7 +307,7 @@ def test_keeps_old_softmax_plain_when_the_axes_behind_are_single() -> None:
 @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 3), (2, 3, 4)], ids=str)
 def test_translates_batch_normalization_that_nothing_absorbs(shape: tuple[int, ...]) -> None:
     constants = {name: random_array(3, seed=i) for i, name in enumerate(("scale", "shift", "mean"))}
-    constants["var"] = np.abs(random_array(3)) + 0.5
+    constants["var"] = np.abs(random_array(3)) + np.float32(0.5)
     model = make_model(
         [node("BatchNormalization", ["x", *constants], ["y"], epsilon=0.01)],
         inputs={"x": shape},
@@ -328,9 +328,7 @@ def test_translates_space_to_depth() -> None:
 
 
 def test_adds_the_addends_of_sum_one_by_one() -> None:
-    model = make_model(
-        [node("Sum", ["a", "b", "c"], ["y"])], inputs={"a": [2, 3], "b": [2, 3], "c": [2, 3]}
-    )
+    model = make_model([node("Sum", ["a", "b", "c"], ["y"])], inputs={"a": [2, 3], "b": [2, 3], "c": [2, 3]})
 
     graph = check_translation(model)
 

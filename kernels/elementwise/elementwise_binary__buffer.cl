@@ -1,0 +1,65 @@
+// elementwise_binary__buffer: dst[n, h, w, c] = act(a[n, h, w, c] (+ or *) b[n, h, w, c]), residual as in epilogue.h
+//
+// Arguments
+//   dst       float, kernel dimensions (n, h, w, c), any strides; the box is written, nothing else
+//   a, b      float, same coordinates; stride 0 where an operand repeats
+//   residual  float, as dst; not read when residual_order is 0
+//   box       first coordinates and lengths; what a work-item takes (common/runs.h)
+//   multiplies  1: a * b, 0: a + b
+//   epilogue  residual and activation
+// Launch      global (ceil(channels / item_channels), ceil(rows / item_rows), 1)   local (1, 1, 1)
+// Parameters  VECTOR 4 8 16 lanes
+// Tested by   tests/kernels/test_pointwise.py
+#include "common/activate.h"
+#include "common/runs.h"
+
+#define DEFINE_COMBINE(T)                                                                                    \
+    static inline T combine_##T(T x, T y, T other, int multiplies, EPILOGUE_SCALARS) {                       \
+        T value = multiplies ? x * y : x + y;                                                                \
+        if (residual_order == RESIDUAL_BEFORE) value += other;                                               \
+        value = activate_##T(value, activation, alpha, beta);                                                \
+        if (residual_order == RESIDUAL_AFTER) value += other;                                                \
+        return value;                                                                                        \
+    }
+#define DEFINE_COMBINE_(T) DEFINE_COMBINE(T)
+DEFINE_COMBINE(float)
+DEFINE_COMBINE_(VEC)
+#define COMBINE(T, x, y, other)                                                                              \
+    JOIN(combine_, T)(x, y, other, multiplies, residual_order, activation, alpha, beta)
+
+// One run with dense results; X and Y say how an operand is had at `at`.
+#define WALK(X, Y)                                                                                           \
+    for (int i = 0; i < length; i += VECTOR) {                                                               \
+        const int at = LANES_AT(i, length);                                                                  \
+        const VEC other = residual_order == RESIDUAL_NONE ? (VEC)(0.0f) : VLOAD(r + at);                     \
+        VSTORE(COMBINE(VEC, X, Y, other), d + at);                                                           \
+    }
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void elementwise_binary__buffer(TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(b), CONST_TENSOR(residual),
+                                BOX_SCALARS, int multiplies, EPILOGUE_SCALARS) {
+    const int dst_step = RUN_STEP(dst), a_step = RUN_STEP(a), b_step = RUN_STEP(b), r_step = RUN_STEP(residual);
+    const int joined = min(min(RUN_ROWS(dst), RUN_ROWS(residual)), min(RUN_ROWS(a), RUN_ROWS(b)));
+    const bool is_dense = dst_step == 1 && r_step == 1;
+    FOR_EACH_RUN(run, joined) {
+        const int length = run.length;
+        __global float *d = dst + RUN_START(dst, run);
+        __global const float *x = a + RUN_START(a, run);
+        __global const float *y = b + RUN_START(b, run);
+        __global const float *r = residual + RUN_START(residual, run);
+        if (is_dense && length >= VECTOR && a_step == 1 && b_step == 1) {
+            WALK(VLOAD(x + at), VLOAD(y + at))
+        } else if (is_dense && length >= VECTOR && a_step == 1 && b_step == 0) {
+            const VEC same = (VEC)(*y);
+            WALK(VLOAD(x + at), same)
+        } else if (is_dense && length >= VECTOR && a_step == 0 && b_step == 1) {
+            const VEC same = (VEC)(*x);
+            WALK(same, VLOAD(y + at))
+        } else {
+            for (int i = 0; i < length; ++i) {
+                const float other = residual_order == RESIDUAL_NONE ? 0.0f : r[i * r_step];
+                d[i * dst_step] = COMBINE(float, x[i * a_step], y[i * b_step], other);
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+// reduce_axis_sum__buffer: dst[n, h, 0, c] = act(scale * sum over w of src[n, h, w, c])
+//
+// One chain of additions an output, w ascending. Which axis of a tensor w walks along is the operand's business.
+//
+// Arguments
+//   dst     float, kernel dimensions (n, h, 1, c), any strides; the box is written, nothing else
+//   src     float, kernel dimensions (n, h, width, c), any strides
+//   box     first coordinates and lengths in dst; a work-item takes item_channels of one row (common/runs.h)
+//   width   elements in a sum
+//   scale   float
+//   epilogue  activation; no residual
+// Launch      global (ceil(channels / item_channels), rows, 1)   local (1, 1, 1)
+// Parameters  VECTOR 4 8 16 lanes
+// Tested by   tests/kernels/test_reduce.py
+#include "common/activate.h"
+#include "common/runs.h"
+
+#define TILE (4 * VECTOR)
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void reduce_axis_sum__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int width, float scale,
+                             EPILOGUE_SCALARS) {
+    FOR_EACH_RUN(run, 1) {
+        const int length = run.length;
+        __global float *d = dst + RUN_START(dst, run);
+        __global const float *s = src + RUN_START(src, run);
+        int i = 0;
+        if (dst_c == 1 && src_c == 1) {
+            for (; i + TILE <= length; i += TILE) {
+                VEC sum_0 = (VEC)(0.0f);
+                VEC sum_1 = sum_0;
+                VEC sum_2 = sum_0;
+                VEC sum_3 = sum_0;
+                __global const float *x = s + i;
+                for (int w = 0; w < width; ++w, x += src_w) {
+                    sum_0 += VLOAD(x);
+                    sum_1 += VLOAD(x + VECTOR);
+                    sum_2 += VLOAD(x + 2 * VECTOR);
+                    sum_3 += VLOAD(x + 3 * VECTOR);
+                }
+                VSTORE(ACTIVATE(VEC, sum_0 * scale), d + i);
+                VSTORE(ACTIVATE(VEC, sum_1 * scale), d + i + VECTOR);
+                VSTORE(ACTIVATE(VEC, sum_2 * scale), d + i + 2 * VECTOR);
+                VSTORE(ACTIVATE(VEC, sum_3 * scale), d + i + 3 * VECTOR);
+            }
+            for (; i < length && length >= VECTOR; i += VECTOR) {
+                const int at = LANES_AT(i, length);
+                VEC sum = (VEC)(0.0f);
+                for (int w = 0; w < width; ++w) sum += VLOAD(s + at + w * src_w);
+                VSTORE(ACTIVATE(VEC, sum * scale), d + at);
+            }
+        }
+        for (; i < length; ++i) {
+            float sum = 0.0f;
+            for (int w = 0; w < width; ++w) sum += s[i * src_c + w * src_w];
+            d[i * dst_c] = ACTIVATE(float, sum * scale);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+"""Tests run under the emulated pair; `CODL_TEST_DEVICES=all`, or names with commas, tests without it."""
+
+import os
+
+import pytest
+
+CHOSEN = os.environ.get("CODL_TEST_DEVICES", "")
+if not CHOSEN:
+    os.environ["CODL_EMULATE_PAIR"] = "1"
+
+from codl.devices.drivers import OpenedDevice, find_device, load  # noqa: E402
+from codl.devices.probe import find_fault  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def devices() -> tuple[OpenedDevice, ...]:
+    """Every OpenCL device that works, or those that CODL_TEST_DEVICES names."""
+    if CHOSEN not in {"", "all"}:
+        return tuple(find_device(name) for name in CHOSEN.split(","))
+    return tuple(opened for opened in load() if find_fault(opened.cl_device) is None)

@@ -1,0 +1,101 @@
+"""The measurement loop, with rows that only pretend to take time."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from codl.devices import timing
+from codl.devices.timing import Rounds, interleave, summarise_ratios
+
+
+def constant(seconds: float, log: list[str] | None = None, name: str = "") -> Callable[[], float]:
+    def run() -> float:
+        if log is not None:
+            log.append(name)
+        return seconds
+
+    return run
+
+
+def test_stops_early_when_the_ratio_is_known() -> None:
+    rounds = interleave({"a": constant(2.0), "b": constant(1.0)}, watch=[("a", "b")], least_rounds=10)
+
+    assert rounds.count == 10
+    assert rounds.ratio("a", "b").median == 2.0
+
+
+def test_goes_on_while_the_ratio_is_unsure() -> None:
+    generator = np.random.default_rng(1)
+
+    rounds = interleave(
+        {"a": lambda: float(generator.uniform(1, 9)), "b": constant(1.0)}, watch=[("a", "b")], most_rounds=40
+    )
+
+    assert rounds.count == 40
+
+
+def test_stops_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+
+    assert interleave({"a": constant(1.0)}, most_seconds=3).count == 3
+
+
+def test_takes_one_round_whatever_the_limit() -> None:
+    assert interleave({"a": constant(1.0)}, most_seconds=0, warmup=0).count == 1
+
+
+def test_order_rotates_and_turns_from_round_to_round() -> None:
+    log: list[str] = []
+    rows = {name: constant(1.0, log, name) for name in "abc"}
+
+    interleave(rows, most_rounds=3, warmup=0)
+
+    assert "".join(log) == "abcacbcab"
+
+
+def test_warmup_rounds_do_not_count() -> None:
+    times = iter([100.0, 1.0, 1.0])
+
+    assert interleave({"a": lambda: next(times)}, warmup=1, most_rounds=2).median("a") == 1.0
+
+
+def test_control_times_a_row_twice() -> None:
+    rounds = interleave({"a": constant(1.0), "b": constant(2.0)}, control="b", most_rounds=4)
+
+    assert rounds.ratio("b", "b#2").median == 1.0
+
+
+def test_ratio_of_several_rows_counts_the_slowest_of_each_round() -> None:
+    rounds = Rounds(seconds={"a": np.array([1.0, 4.0]), "b": np.array([2.0, 3.0]), "c": np.array([2.0, 2.0])})
+
+    assert rounds.ratio(("a", "b"), "c").median == 1.5
+
+
+def test_ratio_survives_a_machine_that_slows_down() -> None:
+    drift = np.linspace(1, 3, 50)
+    rounds = Rounds(seconds={"a": 2 * drift, "b": drift})
+
+    ratio = rounds.ratio("a", "b")
+
+    assert (ratio.low, ratio.median, ratio.high) == (2.0, 2.0, 2.0)
+
+
+def test_interval_covers_the_median_nine_times_in_ten() -> None:
+    generator = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        ratio = summarise_ratios(generator.lognormal(0.0, 0.3, size=31))
+        covered += ratio.low <= 1.0 <= ratio.high
+
+    assert 0.84 <= covered / 200 <= 0.97
+
+
+def test_percentiles_and_medians_are_those_of_numpy() -> None:
+    rounds = Rounds(seconds={"a": np.arange(11.0)})
+
+    assert rounds.median("a") == 5.0
+    assert rounds.percentile("a", 90) == 9.0
+    assert rounds.count == 11

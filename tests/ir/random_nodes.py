@@ -1,0 +1,226 @@
+"""Hypothesis strategies: a graph of one random operator, of every kind that has a region rule."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from codl.ir.graph import Graph, Node, Shape, Tensor
+from codl.ir.ops import (
+    Affine,
+    Binary,
+    BinaryKind,
+    CombineRows,
+    Concat,
+    Conv2d,
+    Epilogue,
+    MatMul,
+    Op,
+    Pool2d,
+    PoolKind,
+    Reshape,
+    ResidualOrder,
+    RowSum,
+    Softmax,
+    SpaceToDepth,
+    Unary,
+)
+from codl.ir.regions import Region
+
+lengths = st.integers(1, 5)
+
+
+def one_node(op: Op, inputs: Sequence[Shape], output: Shape, *, has_residual: bool = False) -> Graph:
+    """Return a graph of one node; every input is a tensor of its own."""
+    shapes = [*inputs, output] if has_residual else list(inputs)
+    names = [f"x{i}" for i in range(len(shapes))]
+    epilogue = Epilogue(residual=ResidualOrder.BEFORE if has_residual else ResidualOrder.NONE)
+    tensors = dict(zip([*names, "y"], [*shapes, output], strict=True))
+    return Graph(
+        name="one",
+        nodes=(Node(name="node", op=op, inputs=tuple(names), output="y", epilogue=epilogue),),
+        inputs=tuple(names),
+        outputs=("y",),
+        tensors={name: Tensor(name=name, shape=shape) for name, shape in tensors.items()},
+        constants={},
+    )
+
+
+@st.composite
+def regions(draw: st.DrawFn, shape: Shape, *, least: int = 1) -> Region:
+    """Return a box inside a tensor, with at least so many elements along each axis."""
+    begin, end = [], []
+    for length in shape:
+        low = draw(st.integers(0, length - least))
+        begin.append(low)
+        end.append(draw(st.integers(low + least, length)))
+    return Region(tuple(begin), tuple(end))
+
+
+@st.composite
+def windows(draw: st.DrawFn, *, rounds_up: bool) -> tuple[int, int, int, int, int, int, int]:
+    """Return kernel, stride, dilation, leading pad, trailing pad, input length and output length of one axis."""
+    kernel, stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    before, after = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    length = draw(st.integers(1, 8))
+    room = before + length + after - (kernel - 1) * dilation - 1
+    assume(room >= 0)
+    steps = -(-room // stride) if rounds_up else room // stride
+    if rounds_up and steps * stride >= before + length:
+        steps -= 1
+    return kernel, stride, dilation, before, after, length, steps + 1
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Graph:
+    """Return a convolution in groups, with or without bias and residual."""
+    rows, columns = draw(windows(rounds_up=False)), draw(windows(rounds_up=False))
+    groups = draw(st.integers(1, 3))
+    group_inputs, group_outputs = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    batch, has_bias = draw(st.integers(1, 2)), draw(st.booleans())
+    op = Conv2d(
+        kernel=(rows[0], columns[0]),
+        stride=(rows[1], columns[1]),
+        dilation=(rows[2], columns[2]),
+        pads=(rows[3], columns[3], rows[4], columns[4]),
+        groups=groups,
+        has_bias=has_bias,
+    )
+    out_channels = groups * group_outputs
+    inputs: list[Shape] = [
+        (batch, groups * group_inputs, rows[5], columns[5]),
+        (out_channels, group_inputs, rows[0], columns[0]),
+    ]
+    if has_bias:
+        inputs.append((out_channels,))
+    output = (batch, out_channels, rows[6], columns[6])
+    return one_node(op, inputs, output, has_residual=draw(st.booleans()))
+
+
+@st.composite
+def poolings(draw: st.DrawFn) -> Graph:
+    """Return a pooling that rounds its output down or up."""
+    rounds_up = draw(st.booleans())
+    rows, columns = draw(windows(rounds_up=rounds_up)), draw(windows(rounds_up=rounds_up))
+    batch, channels = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    op = Pool2d(
+        kind=draw(st.sampled_from(PoolKind)),
+        kernel=(rows[0], columns[0]),
+        stride=(rows[1], columns[1]),
+        dilation=(rows[2], columns[2]),
+        pads=(rows[3], columns[3], rows[4], columns[4]),
+    )
+    return one_node(op, [(batch, channels, rows[5], columns[5])], (batch, channels, rows[6], columns[6]))
+
+
+@st.composite
+def broadcast_shapes(draw: st.DrawFn, *, most_axes: int) -> tuple[Shape, Shape]:
+    """Return two shapes of any ranks that ONNX broadcasts against each other."""
+    whole = draw(st.lists(st.integers(1, 3), max_size=most_axes))
+    pair = []
+    for _ in range(2):
+        rank = draw(st.integers(0, len(whole)))
+        tail = whole[len(whole) - rank :]
+        pair.append(tuple(draw(st.sampled_from([1, length])) for length in tail))
+    return pair[0], pair[1]
+
+
+@st.composite
+def products(draw: st.DrawFn) -> Graph:
+    """Return a matrix product of 2 to 4 axes whose leading axes broadcast."""
+    leading_a, leading_b = draw(broadcast_shapes(most_axes=2))
+    m, k, n, has_bias = draw(lengths), draw(lengths), draw(lengths), draw(st.booleans())
+    inputs: list[Shape] = [(*leading_a, m, k), (*leading_b, k, n)]
+    if has_bias:
+        inputs.append((n,))
+    output = (*np.broadcast_shapes(leading_a, leading_b), m, n)
+    return one_node(MatMul(has_bias=has_bias), inputs, output, has_residual=draw(st.booleans()))
+
+
+@st.composite
+def binaries(draw: st.DrawFn) -> Graph:
+    """Return a pointwise function of two tensors that broadcast."""
+    a, b = draw(broadcast_shapes(most_axes=4))
+    return one_node(Binary(kind=draw(st.sampled_from(BinaryKind))), [a, b], np.broadcast_shapes(a, b))
+
+
+@st.composite
+def shapes(draw: st.DrawFn, *, least: int = 0, most: int = 4) -> Shape:
+    """Return a shape of so many axes."""
+    return tuple(draw(st.lists(st.integers(1, 4), min_size=least, max_size=most)))
+
+
+@st.composite
+def pointwise(draw: st.DrawFn) -> Graph:
+    """Return a function of one tensor, or an affine one by channel."""
+    if draw(st.booleans()):
+        shape = draw(shapes())
+        return one_node(Unary(), [shape], shape)
+    shape = draw(shapes(least=2))
+    return one_node(Affine(), [shape, shape[1:2], shape[1:2]], shape)
+
+
+@st.composite
+def moments(draw: st.DrawFn) -> Graph:
+    """Return one half of a global average pooling."""
+    batch, channels, height, width = draw(shapes(least=4))
+    if draw(st.booleans()):
+        return one_node(RowSum(), [(batch, channels, height, width)], (batch, channels, height, 1))
+    return one_node(CombineRows(scale=1.0), [(batch, channels, height, 1)], (batch, channels, 1, 1))
+
+
+@st.composite
+def concats(draw: st.DrawFn) -> Graph:
+    """Return a concatenation of one to four tensors along any axis."""
+    shape = list(draw(shapes(least=1)))
+    axis = draw(st.integers(0, len(shape) - 1))
+    parts = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    inputs = [tuple(shape[:axis] + [part] + shape[axis + 1 :]) for part in parts]
+    output = tuple(shape[:axis] + [sum(parts)] + shape[axis + 1 :])
+    return one_node(Concat(axis=axis), inputs, output)
+
+
+@st.composite
+def reshapes(draw: st.DrawFn) -> Graph:
+    """Return a reshape that merges, splits or moves any axes."""
+    source = draw(shapes(most=4))
+    kept = draw(st.integers(0, len(source)))
+    rest = math.prod(source[kept:])
+    tail: list[int] = []
+    while len(tail) < 3 and (draw(st.booleans()) or not tail):
+        tail.append(draw(st.sampled_from([d for d in range(1, rest + 1) if rest % d == 0])))
+        rest //= tail[-1]
+    return one_node(Reshape(), [source], (*source[:kept], *tail, *([rest] if rest > 1 else [])))
+
+
+@st.composite
+def softmaxes(draw: st.DrawFn) -> Graph:
+    """Return a softmax along any axis."""
+    shape = draw(shapes(least=1))
+    return one_node(Softmax(axis=draw(st.integers(0, len(shape) - 1))), [shape], shape)
+
+
+@st.composite
+def space_to_depths(draw: st.DrawFn) -> Graph:
+    """Return a move of blocks of pixels into channels."""
+    block, batch, channels = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    height, width = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    source = (batch, channels, height * block, width * block)
+    return one_node(SpaceToDepth(block=block), [source], (batch, channels * block * block, height, width))
+
+
+EVERY_KIND = {
+    "convolution": convolutions(),
+    "pooling": poolings(),
+    "product": products(),
+    "binary": binaries(),
+    "pointwise": pointwise(),
+    "moment": moments(),
+    "concat": concats(),
+    "reshape": reshapes(),
+    "softmax": softmaxes(),
+    "space to depth": space_to_depths(),
+}
+"""Name -> strategy of graphs; together they cover every region rule."""
