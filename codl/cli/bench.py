@@ -5,6 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
         singles = _open_singles(args.model, session.plan) if "single" in peers else {}
         rows: dict[str, Callable[[], float]] = {}
         if "ort" in peers:
-            rows["ort"] = _timed(lambda: reference.run(None, feeds))
+            rows["ort"] = _timed(partial(reference.run, None, feeds))
         for name, single in singles.items():
-            rows[f"single:{name}"] = _timed(lambda single=single: single.run(None, feeds))
-        rows["codl"] = _timed(lambda: session.run(None, feeds))
+            rows[f"single:{name}"] = _timed(partial(single.run, None, feeds))
+        rows["codl"] = _timed(partial(session.run, None, feeds))
         best = _find_best_single(rows)
         rounds = interleave(
             rows,

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -68,17 +67,19 @@ class Storage:
     """The same memory as a flat array, where the host sees it."""
     strides: tuple[int, ...]
     """Elements between neighbours, by ONNX axis."""
+    base: int = 0
+    """Element of the buffer at which the region's first one lies."""
 
     @property
     def offset(self) -> int:
         """Element index at which coordinate (0, ..., 0) of the whole tensor would lie; may be negative."""
-        return -sum(b * s for b, s in zip(self.region.begin, self.strides, strict=True))
+        return self.base - sum(b * s for b, s in zip(self.region.begin, self.strides, strict=True))
 
     def view(self) -> npt.NDArray[np.float32]:
         """Return the host memory as an array in ONNX axis order, not a copy."""
         assert self.host is not None
         strides = tuple(stride * FLOAT_BYTES for stride in self.strides)
-        return np.lib.stride_tricks.as_strided(self.host, self.region.shape, strides)
+        return np.lib.stride_tricks.as_strided(self.host[self.base :], self.region.shape, strides)
 
 
 def dense_strides(shape: Shape) -> tuple[int, ...]:
@@ -92,23 +93,25 @@ def dense_strides(shape: Shape) -> tuple[int, ...]:
 
 def place_shared(region: Region, devices: Sequence[Device]) -> tuple[Storage, ...]:
     """Return one host allocation for ``region`` as each of ``devices`` sees it."""
-    host = allocate_host(prod(region.shape))
-    strides = dense_strides(region.shape)
-    return tuple(
-        Storage(region=region, buffer=device.wrap(host), host=host, strides=strides) for device in devices
-    )
+    host = allocate_host(region.size)
+    return tuple(place_in(region, device.wrap(host), host=host) for device in devices)
+
+
+def place_in(
+    region: Region, buffer: Any, *, base: int = 0, host: npt.NDArray[np.float32] | None = None
+) -> Storage:
+    """Return the dense storage of ``region`` from element ``base`` of a buffer that exists."""
+    return Storage(region=region, buffer=buffer, host=host, strides=dense_strides(region.shape), base=base)
 
 
 def place_host(region: Region) -> Storage:
     """Return host memory for ``region`` that no device sees."""
-    host = allocate_host(prod(region.shape))
-    return Storage(region=region, buffer=None, host=host, strides=dense_strides(region.shape))
+    return place_in(region, None, host=allocate_host(region.size))
 
 
 def place_private(region: Region, device: Device) -> Storage:
     """Return memory of ``device`` for ``region``."""
-    buffer = device.allocate(prod(region.shape))
-    return Storage(region=region, buffer=buffer, host=None, strides=dense_strides(region.shape))
+    return place_in(region, device.allocate(region.size))
 
 
 @dataclass(frozen=True, slots=True)

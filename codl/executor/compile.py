@@ -14,14 +14,15 @@ from codl.devices.meeting import start_order
 from codl.devices.memory import HostCopy, Sharing, Storage, choose_sharing, place_host
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
-from codl.executor.placement import Placement, place
+from codl.executor.placement import Placement
 from codl.executor.run import Executable
 from codl.executor.weights import Weights
 from codl.ir.graph import Graph
 from codl.ir.regions import Boxes, Region
 from codl.plan.check import check_plan
-from codl.plan.residency import HOST, Residency, Share, Transfer, share_step, step_nodes
-from codl.plan.steps import Plan, Step
+from codl.plan.residency import HOST, Transfer
+from codl.plan.schedule import Copy, Launch, Meet, Publish, make_schedule
+from codl.plan.steps import Plan
 
 Call = Callable[[], object]
 _INT_LIMIT = 2**31
@@ -59,125 +60,89 @@ class _Compiler:
         self, graph: Graph, plan: Plan, devices: Sequence[Device], weights: Weights, sharing: Sharing
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
-        self._weights, self._sharing = weights, sharing
-        self._shares = [share_step(step, graph, plan.devices) for step in plan.steps]
-        self._placement: Placement = place(graph, self._shares, devices, sharing)
-        self._residency = Residency(graph)
+        self._weights = weights
+        is_copied = sharing is Sharing.COPIED
+        self._schedule = make_schedule(graph, plan, is_copied=is_copied)
+        self._placement = Placement(graph, self._schedule, devices, is_copied=is_copied)
         self._script: list[Call] = []
         self._pending: list[list[Call]] = [[] for _ in devices]
-        self._epochs = [0] * len(devices)
-        """Times the host has waited for each device so far."""
-        self._published_in: dict[tuple[str, int], int] = {}
-        """(tensor, device) -> epoch in which the device last published a part of it."""
-        self._busy: set[int] = set()
-        """Devices with work enqueued that the host has not waited for."""
         self._keep: list[Any] = []
         self._launch_count = 0
 
     def compile(self) -> Executable:
-        for index, (step, shares) in enumerate(zip(self._plan.steps, self._shares, strict=True)):
-            self._bring_inputs(shares)
-            for device, share in enumerate(shares):
-                self._launch_step(index, step, share, device)
-        self._collect_outputs()
+        for action in self._schedule.actions:
+            match action:
+                case Launch():
+                    self._bind_node(action)
+                case Publish():
+                    self._bind_publication(action)
+                case Meet():
+                    self._meet(action.devices)
+                case Copy():
+                    self._copy(action.transfer)
         return Executable(
             graph=self._graph,
             plan=self._plan,
             devices=self._devices,
             script=tuple(self._script),
-            hosts=self._placement.hosts,
-            storages=tuple(self._placement.storages()),
+            placement=self._placement,
             keep=tuple(self._keep),
             launch_count=self._launch_count,
         )
 
-    def _bring_inputs(self, shares: Sequence[Share]) -> None:
-        """Lay out the transfers that a step needs, after a meeting with the devices they come from."""
-        transfers = [
-            transfer
-            for device, share in enumerate(shares)
-            for tensor, region in share.reads.items()
-            for transfer in self._residency.request(tensor, region, device)
-        ]
-        self._meet({t.source for t in transfers if t.source != HOST and self._is_unmet(t.tensor, t.source)})
-        if self._sharing is Sharing.COPIED:
-            for transfer in transfers:
-                self._copy(transfer)
-
-    def _is_unmet(self, tensor: str, device: int) -> bool:
-        return self._published_in[tensor, device] == self._epochs[device]
-
-    def _meet(self, sources: set[int]) -> None:
+    def _meet(self, sources: Sequence[int]) -> None:
         """Enqueue all that is pending, everywhere, then wait for ``sources`` in turn."""
-        if not sources:
-            return
         for device in start_order([device.info for device in self._devices]):
             if self._pending[device]:
                 self._script.extend(self._pending[device])
                 self._script.append(self._devices[device].queue.flush)
                 self._pending[device] = []
-                self._busy.add(device)
-        for device in sorted(sources):
-            self._script.append(self._devices[device].finish)
-            self._epochs[device] += 1
-            self._busy.discard(device)
+        self._script.extend(self._devices[device].finish for device in sources)
 
     def _copy(self, transfer: Transfer) -> None:
         """Lay out a copy through the host: read at once, write when the destination gets there."""
         tensor, region = transfer.tensor, transfer.region
-        if transfer.source == HOST:
-            host = self._placement.hosts[tensor]
-        else:
-            host = place_host(region)
+        is_end = HOST in (transfer.source, transfer.destination)
+        host = self._placement.hosts[tensor] if is_end else place_host(region)
+        if transfer.source != HOST:
             self._script.append(self._host_copy(tensor, region, transfer.source, host).read)
-        self._pending[transfer.destination].append(
-            self._host_copy(tensor, region, transfer.destination, host).write
-        )
+        if transfer.destination != HOST:
+            copy = self._host_copy(tensor, region, transfer.destination, host)
+            self._pending[transfer.destination].append(copy.write)
 
     def _host_copy(self, tensor: str, region: Region, device: int, host: Storage) -> HostCopy:
-        storage = self._placement.source(0, tensor, device)
-        assert storage is not None
-        copy = HostCopy(device=self._devices[device], storage=storage, host=host, region=region)
-        self._keep.append((copy, host))
-        return copy
+        storage = self._placement.target(tensor, device)
+        return HostCopy(device=self._devices[device], storage=storage, host=host, region=region)
 
-    def _launch_step(self, index: int, step: Step, share: Share, device: int) -> None:
-        for name in step_nodes(step):
-            region = share.computes.get(name)
-            if region is None:
-                continue
-            node = self._graph.nodes_by_name[name]
-            info = self._devices[device].info
-            selection = choose(node, self._graph, info)
-            row = selection.implementation
-            for batch in row.describe(node, self._graph, Boxes.of([region]), info, selection.parameters):
-                storages = [self._operand(index, arg, node.output, device) for arg in batch.tensors]
-                self._launch(batch, storages, row.source, selection.parameters, device)
-            self._publish(index, node.output, share, device)
+    def _bind_node(self, action: Launch) -> None:
+        node = self._graph.nodes_by_name[action.node]
+        info = self._devices[action.device].info
+        selection = choose(node, self._graph, info)
+        row = selection.implementation
+        batches = row.describe(node, self._graph, Boxes.of([action.region]), info, selection.parameters)
+        for batch in batches:
+            storages = [self._operand(action, arg, node.output) for arg in batch.tensors]
+            self._bind(batch, storages, row.source, selection.parameters, action.device)
 
-    def _operand(self, step: int, arg: TensorArg, output: str, device: int) -> Storage:
-        if arg.name == output:
-            return self._placement.target(step, output, device)
+    def _operand(self, action: Launch, arg: TensorArg, output: str) -> Storage:
+        device = action.device
         if arg.name in self._graph.constants:
             return self._weights.plain(arg.name, self._devices[device])
+        share = self._schedule.shares[action.step][device]
+        is_outside = arg.name != output and arg.name in share.reads
+        find = self._placement.shared if is_outside else self._placement.source
         # A slice whose windows lie wholly in the padding reads nothing: any storage will do.
-        return self._placement.source(step, arg.name, device) or self._placement.target(step, output, device)
+        return find(arg.name, device) or self._placement.target(output, device)
 
-    def _publish(self, step: int, tensor: str, share: Share, device: int) -> None:
-        own = share.publishes.get(tensor)
-        if own is None:
-            return
-        shared = self._placement.publication(step, tensor, device)
-        if shared is not None:
-            row, batch = copy_batch(
-                tensor, self._graph.shape(tensor), Boxes.of([own]), self._devices[device].info
-            )
-            private = self._placement.target(step, tensor, device)
-            self._launch(batch, [shared, private], row.source, {}, device)
-        self._residency.publish(tensor, own, device)
-        self._published_in[tensor, device] = self._epochs[device]
+    def _bind_publication(self, action: Publish) -> None:
+        tensor, device = action.tensor, action.device
+        info = self._devices[device].info
+        row, batch = copy_batch(tensor, self._graph.shape(tensor), Boxes.of([action.region]), info)
+        shared = self._placement.shared(tensor, device)
+        assert shared is not None
+        self._bind(batch, [shared, self._placement.target(tensor, device)], row.source, {}, device)
 
-    def _launch(
+    def _bind(
         self,
         batch: LaunchBatch,
         storages: Sequence[Storage],
@@ -204,23 +169,11 @@ class _Compiler:
             for values in batch.scalars.values()
         ]
         kernel.set_args(*args)
-        self._keep.append((kernel, args))
+        self._keep.append((kernel, args))  # OpenCL retains no buffer for a bound kernel
         self._launch_count += 1
         self._pending[device].append(
             partial(cl.enqueue_nd_range_kernel, owner.queue, kernel, global_size, batch.local_size)
         )
-
-    def _collect_outputs(self) -> None:
-        """End the run: everything enqueued, every device waited for, outputs where the host sees them."""
-        used = self._busy | {index for index, calls in enumerate(self._pending) if calls}
-        self._meet(used)
-        if self._sharing is not Sharing.COPIED:
-            return
-        for tensor in self._graph.outputs:
-            whole = Region.whole(self._graph.shape(tensor))
-            for transfer in self._residency.request(tensor, whole, HOST):
-                host = self._placement.hosts[tensor]
-                self._script.append(self._host_copy(tensor, transfer.region, transfer.source, host).read)
 
 
 def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:
@@ -232,7 +185,7 @@ def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:
     offset = storage.offset + sum(o * s for o, s in zip(arg.origin, storage.strides, strict=True))
     strides = [0 if entry is None else storage.strides[entry[0]] * entry[1] for entry in arg.dims]
     values = (offset, *strides)
-    if storage.region.size >= _INT_LIMIT or max(map(abs, values)) >= _INT_LIMIT:
+    if storage.base + storage.region.size >= _INT_LIMIT or max(map(abs, values)) >= _INT_LIMIT:
         raise DeviceError(
             f"tensor {arg.name!r}: got {storage.region.size} elements, "
             "expected fewer than 2^31 on one device; cut it among more devices"

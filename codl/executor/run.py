@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from codl.devices.memory import Storage
+from codl.devices.limits import pinned_caller
 from codl.devices.opencl import Device
+from codl.executor.placement import Placement
 from codl.ir.graph import FloatArray, Graph
 from codl.plan.steps import Plan
 
@@ -21,19 +22,19 @@ class Executable:
         plan: Plan,
         devices: Sequence[Device],
         script: tuple[Callable[[], object], ...],
-        hosts: Mapping[str, Storage],
-        storages: Sequence[tuple[int, Storage]],
+        placement: Placement,
         keep: tuple[Any, ...],
         launch_count: int,
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
         self.launch_count = launch_count
         """Kernels enqueued by one run, over all devices."""
+        self.activation_bytes = placement.count_bytes()
+        """Planned memory of activations by device name; `shared` is what coherent devices share."""
         self._script = script
-        self._inputs = {name: hosts[name].view() for name in graph.inputs}
-        self._outputs = {name: hosts[name].view() for name in graph.outputs}
-        self._storages = tuple(storages)
-        self._hosts = tuple(hosts.values())
+        self._placement = placement
+        self._inputs = {name: placement.hosts[name].view() for name in graph.inputs}
+        self._outputs = {name: placement.hosts[name].view() for name in graph.outputs}
         self._keep = keep
 
     def run(self, feeds: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
@@ -44,17 +45,17 @@ class Executable:
         """
         for name, view in self._inputs.items():
             np.copyto(view, feeds[name])
-        for call in self._script:
-            call()
+        with pinned_caller():
+            for call in self._script:
+                call()
         return {name: np.array(view, order="C") for name, view in self._outputs.items()}
 
     def poison(self, value: float) -> None:
         """Fill all memory of activations with ``value``; a run that reads what it did not write shows it."""
-        for host in self._hosts:
+        for host in self._placement.hosts.values():
             if host.host is not None:
                 host.host.fill(value)
-        for device, storage in self._storages:
-            if storage.buffer is not None:
-                self.devices[device].fill(storage.buffer, value)
+        for device, buffer in self._placement.fillable:
+            self.devices[device].fill(buffer, value)
         for opened in self.devices:
             opened.finish()

@@ -198,7 +198,8 @@ def input_boxes(node: Node, graph: Graph, out: Boxes) -> tuple[Boxes, ...]:
 
     Returns:
         One `Boxes` of equal count for each input, in the node's order, constants
-        included. Where the exact need is not a box, the smallest box around it.
+        included. Where the exact need is not a box, a box around it: not always the
+        smallest, since gaps between dilated taps and inside reshaped tails count as needed.
     """
     shapes = tuple(graph.shape(name) for name in node.inputs)
     has_residual = node.epilogue.residual is not ResidualOrder.NONE

@@ -61,7 +61,7 @@ def regions(draw: st.DrawFn, shape: Shape, *, least: int = 1) -> Region:
 
 @st.composite
 def windows(draw: st.DrawFn, *, rounds_up: bool) -> tuple[int, int, int, int, int, int, int]:
-    """Return kernel, stride, dilation, leading pad, trailing pad, input length and output length of one axis."""
+    """Return kernel, stride, dilation, leading and trailing pad, input and output length of one axis."""
     kernel, stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     before, after = draw(st.integers(0, 3)), draw(st.integers(0, 3))
     length = draw(st.integers(1, 8))
@@ -177,8 +177,8 @@ def concats(draw: st.DrawFn) -> Graph:
     shape = list(draw(shapes(least=1)))
     axis = draw(st.integers(0, len(shape) - 1))
     parts = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    inputs = [tuple(shape[:axis] + [part] + shape[axis + 1 :]) for part in parts]
-    output = tuple(shape[:axis] + [sum(parts)] + shape[axis + 1 :])
+    inputs = [(*shape[:axis], part, *shape[axis + 1 :]) for part in parts]
+    output = (*shape[:axis], sum(parts), *shape[axis + 1 :])
     return one_node(Concat(axis=axis), inputs, output)
 
 

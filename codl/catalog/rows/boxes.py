@@ -1,0 +1,126 @@
+"""How kernels that walk boxes (kernels/common/runs.h) are launched: a work-item's share and its cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from codl.catalog.spec import KernelDims, Parameters, Scalar, ceil_div, spread
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import Epilogue, ResidualOrder
+from codl.ir.regions import Boxes, IntArray, input_boxes
+from codl.machine import DeviceInfo
+
+LANES = (4, 8, 16)
+"""Allowed values of VECTOR."""
+LEAST_ITEM = 8192
+"""Elementary steps (an element read and used) that make a work-item worth its start; about 1 us."""
+ITEMS_PER_UNIT = 8
+"""Work-items that each compute unit should get where there is enough to do."""
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxLaunch:
+    """A box in kernel dimensions and the part of it that one work-item takes, for many candidates."""
+
+    begin: IntArray
+    """[count, 4]"""
+    extent: IntArray
+    """[count, 4]"""
+    item_rows: IntArray
+    item_channels: IntArray
+
+    @property
+    def global_size(self) -> IntArray:
+        """Work-items [count, 3]; zero in some dimension for an empty box."""
+        pieces = ceil_div(self.extent[:, 3], self.item_channels)
+        groups = ceil_div(self.extent[:, :3].prod(axis=1), self.item_rows)
+        return np.stack([pieces, groups, np.ones_like(pieces)], axis=1)
+
+    @property
+    def scalars(self) -> dict[str, Scalar]:
+        """BOX_SCALARS in their order."""
+        named: dict[str, Scalar] = {}
+        for suffix, values in (("begin", self.begin), ("count", self.extent)):
+            for place, letter in enumerate("nhwc"):
+                named[f"{letter}_{suffix}"] = values[:, place]
+        return {**named, "item_rows": self.item_rows, "item_channels": self.item_channels}
+
+    def units(self, info: DeviceInfo, lanes: int, work: IntArray | int = 1) -> Mapping[str, IntArray]:
+        """Return what the busiest compute unit does: work-items, and steps over vectors inside them.
+
+        Args:
+            info: The device.
+            lanes: Elements that a step handles.
+            work: Steps for each vector of outputs.
+        """
+        items = spread(self.global_size.prod(axis=1), info.units)
+        vectors = self.item_rows * ceil_div(self.item_channels, lanes)
+        return {"items": items, "vectors": items * vectors * work}
+
+
+def box_in(boxes: Boxes, dims: KernelDims) -> tuple[IntArray, IntArray]:
+    """Return begin and extent, each [count, 4], of ``boxes`` along ``dims``; absent ones are [0, 1)."""
+    begin, extent = np.zeros((boxes.count, 4), np.int64), np.ones((boxes.count, 4), np.int64)
+    for place, entry in enumerate(dims):
+        if entry is not None:
+            begin[:, place], extent[:, place] = boxes.begin[:, entry[0]], boxes.extent[:, entry[0]]
+    return begin, extent
+
+
+def share_box(boxes: Boxes, dims: KernelDims, info: DeviceInfo, *, work: IntArray | int = 1) -> BoxLaunch:
+    """Return the launch of a kernel that may cut its box anywhere: whole rows, or pieces of very long ones.
+
+    Args:
+        boxes: Output boxes, one for each candidate.
+        dims: Which axis each kernel dimension walks along.
+        info: The device.
+        work: Elementary steps for each output element.
+    """
+    begin, extent = box_in(boxes, dims)
+    channels = np.maximum(extent[:, 3], 1)
+    rows = np.maximum(extent[:, :3].prod(axis=1), 1)
+    fair = extent.prod(axis=1) // (ITEMS_PER_UNIT * max(1, info.units))
+    target = np.maximum(np.maximum(fair, LEAST_ITEM // np.maximum(work, 1)), 1)
+    pieces = ceil_div(channels, 2 * target)
+    widest = max(LANES)
+    return BoxLaunch(
+        begin=begin,
+        extent=extent,
+        item_rows=np.where(pieces > 1, 1, np.clip(target // channels, 1, rows)),
+        item_channels=np.where(
+            pieces > 1, ceil_div(ceil_div(channels, 2 * pieces), widest) * widest, channels
+        ),
+    )
+
+
+def lanes_for(info: DeviceInfo) -> Parameters:
+    """Return VECTOR for a device: its register's width among the allowed ones."""
+    return {"VECTOR": max(lanes for lanes in LANES if lanes <= max(info.vector_width, LANES[0]))}
+
+
+def moved_bytes(node: Node, graph: Graph, out: Boxes) -> tuple[IntArray, IntArray]:
+    """Return bytes read (each input's region once) and written, each [count]."""
+    read = sum((boxes.size for boxes in input_boxes(node, graph, out)), np.zeros(out.count, np.int64))
+    return read * FLOAT_BYTES, out.size * FLOAT_BYTES
+
+
+def has_rank_up_to(limit: int, node: Node, graph: Graph) -> bool:
+    """Return whether all tensors of ``node`` have at most ``limit`` axes."""
+    return all(len(graph.shape(name)) <= limit for name in (*node.inputs, node.output))
+
+
+def is_plain(node: Node) -> bool:
+    """Return whether the epilogue of ``node`` does nothing."""
+    return node.epilogue == Epilogue()
+
+
+def has_residual(node: Node) -> bool:
+    """Return whether the epilogue of ``node`` adds a tensor."""
+    return node.epilogue.residual is not ResidualOrder.NONE
+
+
+def constants_like(boxes: Boxes, **values: int) -> dict[str, Scalar]:
+    """Return integer scalars that are equal for all candidates."""
+    return {name: np.full(boxes.count, value, np.int64) for name, value in values.items()}

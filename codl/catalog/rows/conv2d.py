@@ -1,0 +1,131 @@
+"""Convolutions with constant weights: implicit GEMM."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    ceil_div,
+    kernel_box,
+    plain_arg,
+    spread,
+)
+from codl.ir.graph import FloatArray, Graph, Node
+from codl.ir.ops import Conv2d
+from codl.ir.regions import Boxes, input_boxes
+from codl.machine import DeviceInfo
+
+_FLOAT_BYTES = 4
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    op = node.op
+    if not isinstance(op, Conv2d) or any(name not in graph.constants for name in _constants(node, op)):
+        return None
+    _, outputs, out_height, out_width = graph.shape(node.output)
+    return choose_tile(info.vector_width, rows=out_height * out_width, channels=outputs // op.groups)
+
+
+def _constants(node: Node, op: Conv2d) -> tuple[str, ...]:
+    """Return the names of weight and, if there is one, bias."""
+    return node.inputs[1 : 3 if op.has_bias else 2]
+
+
+def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, nr: int) -> FloatArray:
+    """Return [groups * ceil(OC/groups / nr), 1 + KH*KW*IC/groups, nr], the bias in row 0."""
+    weight, *bias = (constants[name] for name in names)
+    taps_first = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    return pack_panels(taps_first, bias[0] if bias else None, groups=groups, nr=nr)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op = node.op
+    assert isinstance(op, Conv2d)
+    count, names = out.count, _constants(node, op)
+    x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
+    group_outputs, group_inputs = shape[1] // op.groups, x[1] // op.groups
+    group_panels = -(-group_outputs // parameters["NR"])
+    begin, end = kernel_box(out)
+    extent = end - begin
+    first_group, last_group = begin[:, 3] // group_outputs, (end[:, 3] - 1) // group_outputs
+    first_channel, last_channel = begin[:, 3] % group_outputs, (end[:, 3] - 1) % group_outputs
+    panel_begin = first_group * group_panels + first_channel // parameters["NR"]
+    panel_end = last_group * group_panels + last_channel // parameters["NR"] + 1
+    tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
+    global_size = np.stack([tiles, panel_end - panel_begin, extent[:, 0]], axis=1)
+    depth = op.kernel[0] * op.kernel[1] * group_inputs
+    busiest = spread(global_size.prod(axis=1), info.units)
+    fixed = {
+        "group_panels": group_panels,
+        "group_outputs": group_outputs,
+        "group_inputs": group_inputs,
+        "in_h": x[2],
+        "in_w": x[3],
+        "kernel_h": op.kernel[0],
+        "kernel_w": op.kernel[1],
+        "stride_h": op.stride[0],
+        "stride_w": op.stride[1],
+        "dilation_h": op.dilation[0],
+        "dilation_w": op.dilation[1],
+        "pad_h": op.pads[0],
+        "pad_w": op.pads[1],
+    }
+    read = sum(boxes.size for boxes in input_boxes(node, graph, out)[:1])
+    residual = out.size if node.residual else 0
+    return (
+        LaunchBatch(
+            entry="conv2d_gemm__buffer",
+            tensors=(
+                plain_arg(node.output, shape),
+                plain_arg(node.inputs[0], x),
+                plain_arg(node.residual or node.output, shape),
+            ),
+            packed=(
+                PackedArg(
+                    key=f"{'+'.join(names)}/ohwi/groups{op.groups}/nr{parameters['NR']}",
+                    pack=partial(_pack, names=names, groups=op.groups, nr=parameters["NR"]),
+                ),
+            ),
+            panel_begin=panel_begin,
+            panel_end=panel_end,
+            zeros=op.kernel[1] * group_inputs,
+            global_size=global_size,
+            scalars={
+                "image_begin": begin[:, 0],
+                "row_begin": begin[:, 1],
+                "col_begin": begin[:, 2],
+                "channel_begin": begin[:, 3],
+                "row_end": end[:, 1],
+                "col_end": end[:, 2],
+                "channel_end": end[:, 3],
+                "panel_begin": panel_begin,
+                **{name: np.full(count, value, np.int64) for name, value in fixed.items()},
+                **epilogue_scalars(node.epilogue, count),
+            },
+            units={"steps": busiest * depth, "tiles": busiest},
+            read_bytes=_FLOAT_BYTES
+            * (read + residual + (panel_end - panel_begin) * parameters["NR"] * (1 + depth)),
+            written_bytes=_FLOAT_BYTES * out.size,
+            flops=2 * depth * out.size,
+        ),
+    )
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name="conv2d_gemm__buffer",
+        source="conv2d/conv2d_gemm__buffer.cl",
+        allowed=ALLOWED_TILES,
+        accepts=_accept,
+        describe=_describe,
+    ),
+)

@@ -1,0 +1,160 @@
+"""Rows for functions of single elements: Unary, Binary with broadcasting, Affine by channel."""
+
+from functools import partial
+
+import numpy as np
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.rows.boxes import (
+    LANES,
+    constants_like,
+    has_rank_up_to,
+    has_residual,
+    lanes_for,
+    moved_bytes,
+    share_box,
+)
+from codl.catalog.spec import (
+    Implementation,
+    KernelDims,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    TensorArg,
+    broadcast_arg,
+    kernel_dims,
+    plain_arg,
+)
+from codl.ir.graph import FloatArray, Graph, Node
+from codl.ir.ops import Affine, Binary, BinaryKind, Unary
+from codl.ir.regions import Boxes
+from codl.machine import DeviceInfo
+
+UNARY, BINARY, AFFINE = "elementwise_unary__buffer", "elementwise_binary__buffer", "affine_channels__buffer"
+
+
+def _accepts_unary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if not isinstance(node.op, Unary) or has_residual(node) or not has_rank_up_to(4, node, graph):
+        return None
+    return lanes_for(info)
+
+
+def _describe_unary(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    shape = graph.shape(node.output)
+    launch = share_box(out, kernel_dims(len(shape)), info)
+    read, written = moved_bytes(node, graph, out)
+    batch = LaunchBatch(
+        entry=UNARY,
+        tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], shape)),
+        global_size=launch.global_size,
+        scalars={**launch.scalars, **epilogue_scalars(node.epilogue, out.count)},
+        units=launch.units(info, parameters["VECTOR"]),
+        read_bytes=read,
+        written_bytes=written,
+        flops=out.size,
+    )
+    return (batch,)
+
+
+def _accepts_binary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if not isinstance(node.op, Binary) or not has_rank_up_to(4, node, graph):
+        return None
+    return lanes_for(info)
+
+
+def _describe_binary(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    assert isinstance(node.op, Binary)
+    shape = graph.shape(node.output)
+    launch = share_box(out, kernel_dims(len(shape)), info)
+    read, written = moved_bytes(node, graph, out)
+    operands = [broadcast_arg(name, graph.shape(name), len(shape)) for name in node.inputs[:2]]
+    batch = LaunchBatch(
+        entry=BINARY,
+        tensors=(plain_arg(node.output, shape), *operands, plain_arg(node.residual or node.output, shape)),
+        global_size=launch.global_size,
+        scalars={
+            **launch.scalars,
+            **constants_like(out, multiplies=int(node.op.kind is BinaryKind.MUL)),
+            **epilogue_scalars(node.epilogue, out.count),
+        },
+        units=launch.units(info, parameters["VECTOR"]),
+        read_bytes=read,
+        written_bytes=written,
+        flops=out.size * (2 if has_residual(node) else 1),
+    )
+    return (batch,)
+
+
+def _accepts_affine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if not isinstance(node.op, Affine) or has_residual(node) or not has_rank_up_to(4, node, graph):
+        return None
+    if any(name not in graph.constants for name in node.inputs[1:3]):
+        return None
+    return lanes_for(info)
+
+
+def _affine_dims(rank: int) -> KernelDims:
+    """Return kernel dimensions whose c walks along axis 1, the channels, whatever the rank."""
+    return ((0, 1), None, (2, 1), (1, 1)) if rank == 3 else kernel_dims(rank)
+
+
+def _describe_affine(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    shape = graph.shape(node.output)
+    dims = _affine_dims(len(shape))
+    launch = share_box(out, dims, info)
+    read, written = moved_bytes(node, graph, out)
+    origin = (0,) * len(shape)
+    batch = LaunchBatch(
+        entry=AFFINE,
+        tensors=tuple(
+            TensorArg(name=name, dims=dims, origin=origin) for name in (node.output, node.inputs[0])
+        ),
+        packed=tuple(
+            PackedArg(key=f"{name}/channels", pack=partial(_pack_channels, name)) for name in node.inputs[1:3]
+        ),
+        panel_begin=out.begin[:, 1],
+        panel_end=out.end[:, 1],
+        global_size=launch.global_size,
+        scalars={**launch.scalars, **epilogue_scalars(node.epilogue, out.count)},
+        units=launch.units(info, parameters["VECTOR"]),
+        read_bytes=read,
+        written_bytes=written,
+        flops=np.asarray(2 * out.size),
+    )
+    return (batch,)
+
+
+def _pack_channels(name: str, constants: dict[str, FloatArray]) -> FloatArray:
+    """Return a constant [C] as panels of one channel each."""
+    return np.ascontiguousarray(constants[name].reshape(-1, 1))
+
+
+IMPLEMENTATIONS = (
+    Implementation(
+        name=UNARY,
+        source=f"elementwise/{UNARY}.cl",
+        allowed={"VECTOR": LANES},
+        accepts=_accepts_unary,
+        describe=_describe_unary,
+    ),
+    Implementation(
+        name=BINARY,
+        source=f"elementwise/{BINARY}.cl",
+        allowed={"VECTOR": LANES},
+        accepts=_accepts_binary,
+        describe=_describe_binary,
+    ),
+    Implementation(
+        name=AFFINE,
+        source=f"elementwise/{AFFINE}.cl",
+        allowed={"VECTOR": LANES},
+        accepts=_accepts_affine,
+        describe=_describe_affine,
+    ),
+)

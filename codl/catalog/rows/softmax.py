@@ -1,0 +1,141 @@
+"""Rows for softmax: one for the axis that is innermost in memory, one for the others."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from codl.catalog.rows.boxes import (
+    ITEMS_PER_UNIT,
+    LANES,
+    LEAST_ITEM,
+    BoxLaunch,
+    box_in,
+    constants_like,
+    has_rank_up_to,
+    is_plain,
+    lanes_for,
+    moved_bytes,
+    share_box,
+)
+from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, TensorArg, kernel_dims
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import Softmax
+from codl.ir.regions import Boxes
+from codl.machine import DeviceInfo
+
+ROWS, COLUMNS = "softmax_rows__buffer", "softmax_columns__buffer"
+_PASSES = 3
+"""The greatest, the sum, the shares."""
+_STEP_WORK = 8
+"""An exponential costs about as much as this many plain elements."""
+
+
+def _innermost(rank: int) -> int:
+    """Return the axis that kernel dimension c walks along: the innermost in memory."""
+    entry = kernel_dims(rank)[3]
+    assert entry is not None
+    return entry[0]
+
+
+def _accepts(node: Node, graph: Graph, info: DeviceInfo, *, innermost: bool) -> Parameters | None:
+    if not isinstance(node.op, Softmax) or not is_plain(node) or not has_rank_up_to(4, node, graph):
+        return None
+    if (node.op.axis == _innermost(len(graph.shape(node.output)))) != innermost:
+        return None
+    return lanes_for(info)
+
+
+def _accepts_rows(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    return _accepts(node, graph, info, innermost=True)
+
+
+def _accepts_columns(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    return _accepts(node, graph, info, innermost=False)
+
+
+def _describe_rows(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    """Every row is summed over its whole length, so no row is shared between work-items."""
+    assert isinstance(node.op, Softmax)
+    shape = graph.shape(node.output)
+    dims = kernel_dims(len(shape))
+    begin, extent = box_in(out, dims)
+    least = max(1, LEAST_ITEM // (_STEP_WORK * shape[node.op.axis]))
+    rows = extent[:, :3].prod(axis=1)
+    launch = BoxLaunch(
+        begin=begin,
+        extent=extent,
+        item_rows=np.minimum(np.maximum(rows // (ITEMS_PER_UNIT * max(1, info.units)), least), rows),
+        item_channels=extent[:, 3],
+    )
+    return (_batch(node, graph, out, info, parameters, entry=ROWS, dims=dims, launch=launch),)
+
+
+def _describe_columns(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    """Kernel dimension w walks along the axis; a work-item takes it whole."""
+    assert isinstance(node.op, Softmax)
+    shape = graph.shape(node.output)
+    dims = _column_dims(len(shape), node.op.axis)
+    one_row = out.with_axis(node.op.axis, 0, 1)
+    shared = share_box(one_row, dims, info, work=_STEP_WORK * shape[node.op.axis])
+    begin, extent = box_in(out, dims)
+    launch = replace(shared, begin=begin, extent=extent, item_rows=extent[:, 2])
+    return (_batch(node, graph, out, info, parameters, entry=COLUMNS, dims=dims, launch=launch),)
+
+
+def _column_dims(rank: int, axis: int) -> KernelDims:
+    inner = _innermost(rank)
+    others = [other for other in range(rank) if other not in (axis, inner)]
+    n, h = [None] * (2 - len(others)) + [(other, 1) for other in others]
+    return n, h, (axis, 1), (inner, 1)
+
+
+def _batch(
+    node: Node,
+    graph: Graph,
+    out: Boxes,
+    info: DeviceInfo,
+    parameters: Parameters,
+    *,
+    entry: str,
+    dims: KernelDims,
+    launch: BoxLaunch,
+) -> LaunchBatch:
+    assert isinstance(node.op, Softmax)
+    shape = graph.shape(node.output)
+    length = shape[node.op.axis]
+    read, written = moved_bytes(node, graph, out)
+    return LaunchBatch(
+        entry=entry,
+        tensors=tuple(
+            TensorArg(name=name, dims=dims, origin=(0,) * len(shape))
+            for name in (node.output, node.inputs[0])
+        ),
+        global_size=launch.global_size,
+        scalars={**launch.scalars, **constants_like(out, length=length)},
+        units=launch.units(info, parameters["VECTOR"], _PASSES),
+        read_bytes=read,
+        written_bytes=written,
+        flops=np.asarray(read // 4 * _PASSES * _STEP_WORK),
+    )
+
+
+IMPLEMENTATIONS = (
+    Implementation(
+        name=ROWS,
+        source=f"softmax/{ROWS}.cl",
+        allowed={"VECTOR": LANES},
+        accepts=_accepts_rows,
+        describe=_describe_rows,
+    ),
+    Implementation(
+        name=COLUMNS,
+        source=f"softmax/{COLUMNS}.cl",
+        allowed={"VECTOR": LANES},
+        accepts=_accepts_columns,
+        describe=_describe_columns,
+    ),
+)
