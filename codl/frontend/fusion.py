@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from codl.frontend.folding import fold_affine, fold_bias
+from codl.frontend.folding import fold_channel_map
 from codl.frontend.workbench import Fusion, Workbench
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import (
@@ -86,8 +86,7 @@ def _fuse_residual(bench: Workbench, node: Node) -> Fusion | None:
 
 
 _RULES: tuple[Callable[[Workbench, Node], Fusion | None], ...] = (
-    fold_affine,
-    fold_bias,
+    fold_channel_map,
     _fuse_residual,
     _fuse_activation,
 )

@@ -39,10 +39,15 @@
     REPEAT(MR, START_ROW)
 
 // One step of K: row pointers p<m> advance together by index k; `weight` points at NR floats of this step.
+// ROW_STEP and WEIGHT_STEP are the elements from one step to the next.
+#ifndef ROW_STEP
+#define ROW_STEP 1
+#define WEIGHT_STEP NR
+#endif
 #define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR);
 #define STEP_ROW(m)                               \
     {                                             \
-        const VEC s = (VEC)(p##m[k]);             \
+        const VEC s = (VEC)(p##m[k * ROW_STEP]);  \
         LANE_0(a##m##_0 = fma(s, w_0, a##m##_0);) \
         LANE_1(a##m##_1 = fma(s, w_1, a##m##_1);) \
         LANE_2(a##m##_2 = fma(s, w_2, a##m##_2);) \
@@ -52,37 +57,42 @@
     for (int k = 0; k < (length); ++k) {          \
         EACH_LANE(LOAD_WEIGHT)                    \
         REPEAT(MR, STEP_ROW)                      \
-        weight += NR;                             \
+        weight += WEIGHT_STEP;                    \
     }
 
-// Stores one vector of a row through the epilogue; lanes outside [low, high) are neither read nor written.
-inline void store_lanes(VEC value, __global float *dst, __global const float *residual, int low, int high,
-                        EPILOGUE_SCALARS) {
-    const bool is_whole = low <= 0 && high >= VECTOR;
-    VEC other = (VEC)(0.0f);
+// Lanes [low, high) of a vector whose elements lie `step` apart; the others are zero and not read.
+inline VEC load_lanes(__global const float *src, int step, int low, int high) {
+    if (step == 1 && low <= 0 && high >= VECTOR) return VLOAD(src);
     float lanes[VECTOR];
-    if (residual_order != RESIDUAL_NONE) {
-        if (is_whole) {
-            other = VLOAD(residual);
-        } else {
-            for (int i = 0; i < VECTOR; ++i) lanes[i] = i >= low && i < high ? residual[i] : 0.0f;
-            other = VLOAD(lanes);
-        }
-    }
+    for (int i = 0; i < VECTOR; ++i) lanes[i] = i >= low && i < high ? src[i * step] : 0.0f;
+    return VLOAD(lanes);
+}
+
+// Stores one vector of a row through the epilogue; lanes outside [low, high) are neither read nor written.
+inline void store_lanes(VEC value, __global float *dst, int dst_step, __global const float *residual,
+                        int residual_step, int low, int high, EPILOGUE_SCALARS) {
+    VEC other = (VEC)(0.0f);
+    if (residual_order != RESIDUAL_NONE) other = load_lanes(residual, residual_step, low, high);
     if (residual_order == RESIDUAL_BEFORE) value += other;
     value = ACTIVATE(VEC, value);
     if (residual_order == RESIDUAL_AFTER) value += other;
-    if (is_whole) {
+    if (dst_step == 1 && low <= 0 && high >= VECTOR) {
         VSTORE(value, dst);
     } else {
+        float lanes[VECTOR];
         VSTORE(value, lanes);
-        for (int i = max(low, 0); i < min(high, VECTOR); ++i) dst[i] = lanes[i];
+        for (int i = max(low, 0); i < min(high, VECTOR); ++i) dst[i * dst_step] = lanes[i];
     }
 }
 
-#define STORE_VECTOR(m, v)                                                                                   \
-    store_lanes(a##m##_##v, d##m + v * VECTOR, r##m + v * VECTOR, low - v * VECTOR, high - v * VECTOR,        \
-                residual_order, activation, alpha, beta);
+// Elements between neighbouring channels of what STORE_TILE_ROW writes and of its residual.
+#ifndef DST_STEP
+#define DST_STEP 1
+#define RESIDUAL_STEP 1
+#endif
+#define STORE_VECTOR(m, v)                                                                                  \
+    store_lanes(a##m##_##v, d##m + v * VECTOR * DST_STEP, DST_STEP, r##m + v * VECTOR * RESIDUAL_STEP,       \
+                RESIDUAL_STEP, low - v * VECTOR, high - v * VECTOR, residual_order, activation, alpha, beta);
 // Stores the row a<m> at d<m> with its residual at r<m>, channels [low, high) of the panel.
 #define STORE_TILE_ROW(m)                         \
     LANE_0(STORE_VECTOR(m, 0))                    \

@@ -31,7 +31,7 @@
 #define EDGE_TAP(m)                                                                                        \
     {                                                                                                      \
         const int ix = x##m + kw * dilation_w;                                                             \
-        const VEC s = is_row & (ix >= 0) & (ix < in_w) ? load_lanes(row + x##m * src_w, low, high) : (VEC)(0.0f); \
+        const VEC s = is_row & (ix >= 0) & (ix < in_w) ? load_lanes(row + x##m * src_w, 1, low, high) : (VEC)(0.0f); \
         a##m##_0 = fma(s, w, a##m##_0);                                                                    \
     }
 #define STORE_PIXEL(m)                                                                                     \
@@ -40,14 +40,6 @@
         __global const float *r##m = residual + AT(residual, n, oh, ow##m, channel);                       \
         STORE_TILE_ROW(m)                                                                                  \
     }
-
-// Lanes [low, high) of a vector; the others are zero and not read.
-inline VEC load_lanes(__global const float *src, int low, int high) {
-    if (low <= 0 && high >= VECTOR) return VLOAD(src);
-    float lanes[VECTOR];
-    for (int i = 0; i < VECTOR; ++i) lanes[i] = i >= low && i < high ? src[i] : 0.0f;
-    return VLOAD(lanes);
-}
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_rows__buffer(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,

@@ -207,6 +207,50 @@ def test_folds_constant_addition_into_bias_of_product(shape: tuple[int, ...]) ->
     assert only.epilogue.activation.kind is ActivationKind.RELU
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (4, 1, 1), ()], ids=str)
+def test_folds_factors_and_addends_of_channels_into_affine(shape: tuple[int, ...]) -> None:
+    statistics = {name: random_array(4, seed=i) for i, name in enumerate(("s", "t", "m"))}
+    graph = translate(
+        node("Relu", ["x"], ["r"]),
+        node("BatchNormalization", ["r", "s", "t", "m", "v"], ["a"]),
+        node("Mul", ["a", "f"], ["b"]),
+        node("Add", ["c", "b"], ["d"]),
+        node("Relu", ["d"], ["y"]),
+        v=np.full(4, 0.5, np.float32),
+        f=random_array(*shape),
+        c=random_array(*shape, seed=2),
+        **statistics,
+    )
+
+    assert summary(graph) == [("Unary", "r", "relu", "none"), ("Affine", "y", "relu", "none")]
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_folds_factors_of_columns_into_product(has_bias: bool) -> None:
+    names = ["f", "w", "c"] if has_bias else ["f", "w"]
+    graph = translate(
+        node("Flatten", ["x"], ["f"]),
+        node("Gemm", names, ["a"]),
+        node("Mul", ["a", "k"], ["y"]),
+        w=random_array(120, 3),
+        c=random_array(3),
+        k=random_array(3, seed=2),
+    )
+
+    assert [n.kind for n in graph.nodes] == ["Reshape", "MatMul"]
+
+
+def test_keeps_a_factor_of_rows_behind_a_product() -> None:
+    graph = translate(
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Mul", ["a", "k"], ["y"]),
+        w=random_array(6, 3),
+        k=random_array(4, 1, 1),
+    )
+
+    assert [n.kind for n in graph.nodes] == ["MatMul", "Binary"]
+
+
 def test_folds_batch_normalization_into_gemm() -> None:
     statistics = {name: random_array(3, seed=i) for i, name in enumerate(("s", "t", "m"))}
     nodes = [

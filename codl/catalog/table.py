@@ -1,0 +1,15 @@
+"""The table of kernels: every implementation, the preferred one for an operator first."""
+
+from codl.catalog.rows import conv2d, copy, depthwise, matmul, pointwise, pool, reduce, softmax
+from codl.catalog.spec import Implementation
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    *depthwise.IMPLEMENTATIONS,
+    *conv2d.IMPLEMENTATIONS,
+    *matmul.IMPLEMENTATIONS,
+    *pool.IMPLEMENTATIONS,
+    *pointwise.IMPLEMENTATIONS,
+    *reduce.IMPLEMENTATIONS,
+    *softmax.IMPLEMENTATIONS,
+    *copy.IMPLEMENTATIONS,
+)
