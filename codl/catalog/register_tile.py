@@ -1,4 +1,4 @@
-"""The register tile of kernels/common/register_tile.h: its sizes for a device, and constants packed for it."""
+"""The register tile of kernels/common/register_tile.h: its sizes for a device, constants packed for it."""
 
 from collections.abc import Mapping
 

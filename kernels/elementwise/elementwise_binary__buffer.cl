@@ -1,4 +1,4 @@
-// elementwise_binary__buffer: dst[n, h, w, c] = act(a[n, h, w, c] (+ or *) b[n, h, w, c]), residual as in epilogue.h
+// elementwise_binary__buffer: dst[n, h, w, c] = act(a[n, h, w, c] (+ or *) b[n, h, w, c])
 //
 // Arguments
 //   dst       float, kernel dimensions (n, h, w, c), any strides; the box is written, nothing else
@@ -27,38 +27,37 @@ DEFINE_COMBINE_(VEC)
 #define COMBINE(T, x, y, other)                                                                              \
     JOIN(combine_, T)(x, y, other, multiplies, residual_order, activation, alpha, beta)
 
-// One run with dense results; X and Y say how an operand is had at `at`.
-#define WALK(X, Y)                                                                                           \
-    for (int i = 0; i < length; i += VECTOR) {                                                               \
-        const int at = LANES_AT(i, length);                                                                  \
-        const VEC other = residual_order == RESIDUAL_NONE ? (VEC)(0.0f) : VLOAD(r + at);                     \
-        VSTORE(COMBINE(VEC, X, Y, other), d + at);                                                           \
-    }
+#define RESIDUAL_AT(at) (residual_order == RESIDUAL_NONE ? (VEC)(0.0f) : VLOAD(r + (at)))
+#define STEP(at) VSTORE(COMBINE(VEC, VLOAD(x + (at)), VLOAD(y + (at)), RESIDUAL_AT(at)), d + (at))
+#define STEP_SAME_X(at) VSTORE(COMBINE(VEC, same, VLOAD(y + (at)), RESIDUAL_AT(at)), d + (at))
+#define STEP_SAME_Y(at) VSTORE(COMBINE(VEC, VLOAD(x + (at)), same, RESIDUAL_AT(at)), d + (at))
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void elementwise_binary__buffer(TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(b), CONST_TENSOR(residual),
                                 BOX_SCALARS, int multiplies, EPILOGUE_SCALARS) {
-    const int dst_step = RUN_STEP(dst), a_step = RUN_STEP(a), b_step = RUN_STEP(b), r_step = RUN_STEP(residual);
+    const int dst_step = RUN_STEP(dst), a_step = RUN_STEP(a), b_step = RUN_STEP(b);
+    const int residual_step = RUN_STEP(residual);
     const int joined = min(min(RUN_ROWS(dst), RUN_ROWS(residual)), min(RUN_ROWS(a), RUN_ROWS(b)));
-    const bool is_dense = dst_step == 1 && r_step == 1;
     FOR_EACH_RUN(run, joined) {
-        const int length = run.length;
+        const bool is_dense = dst_step == 1 && residual_step == 1 && run.length >= VECTOR;
         __global float *d = dst + RUN_START(dst, run);
         __global const float *x = a + RUN_START(a, run);
         __global const float *y = b + RUN_START(b, run);
         __global const float *r = residual + RUN_START(residual, run);
-        if (is_dense && length >= VECTOR && a_step == 1 && b_step == 1) {
-            WALK(VLOAD(x + at), VLOAD(y + at))
-        } else if (is_dense && length >= VECTOR && a_step == 1 && b_step == 0) {
-            const VEC same = (VEC)(*y);
-            WALK(VLOAD(x + at), same)
-        } else if (is_dense && length >= VECTOR && a_step == 0 && b_step == 1) {
-            const VEC same = (VEC)(*x);
-            WALK(same, VLOAD(y + at))
-        } else {
-            for (int i = 0; i < length; ++i) {
-                const float other = residual_order == RESIDUAL_NONE ? 0.0f : r[i * r_step];
-                d[i * dst_step] = COMBINE(float, x[i * a_step], y[i * b_step], other);
+        for (int line = 0; line < run.lines; ++line, d += dst_w, x += a_w, y += b_w, r += residual_w) {
+            if (is_dense && a_step == 1 && b_step == 1) {
+                FOR_EACH_VECTOR(run.length, STEP)
+            } else if (is_dense && a_step == 1 && b_step == 0) {
+                const VEC same = (VEC)(*y);
+                FOR_EACH_VECTOR(run.length, STEP_SAME_Y)
+            } else if (is_dense && a_step == 0 && b_step == 1) {
+                const VEC same = (VEC)(*x);
+                FOR_EACH_VECTOR(run.length, STEP_SAME_X)
+            } else {
+                for (int i = 0; i < run.length; ++i) {
+                    const float other = residual_order == RESIDUAL_NONE ? 0.0f : r[i * residual_step];
+                    d[i * dst_step] = COMBINE(float, x[i * a_step], y[i * b_step], other);
+                }
             }
         }
     }

@@ -10,10 +10,12 @@
 //   dst_height, dst_width, dst_channels   DH, DW, DC
 //   src_height, src_width, src_channels   SH, SW, SC
 // Launch      global (ceil(channels / item_channels), ceil(rows / item_rows), 1)   local (1, 1, 1)
-// Parameters  VECTOR 4 8 16 lanes
+// Parameters  none
 // Tested by   tests/kernels/test_copy.py
 #include "common/vector.h"
 #include "common/runs.h"
+
+#define STEP(at) VSTORE(VLOAD(s + (at)), d + (at))
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void reshape_gather__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int dst_height, int dst_width,
@@ -23,35 +25,32 @@ void reshape_gather__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int dst
         src_width = 1;
     }
     FOR_EACH_RUN(run, 1) {
-        const int length = run.length;
-        __global float *d = dst + RUN_START(dst, run);
         const int n = n_begin + run.row / (h_count * w_count);
         const int h = h_begin + run.row / w_count % h_count;
         const int w = w_begin + run.row % w_count;
-        const int position = ((n * dst_height + h) * dst_width + w) * dst_channels + c_begin + run.channel;
-        int t = position % src_channels;
-        int r = position / src_channels % src_width;
-        int q = position / src_channels / src_width % src_height;
-        int p = position / src_channels / src_width / src_height;
-        for (int done = 0; done < length;) {
-            const int count = min(src_channels - t, length - done);
-            __global const float *s = src + AT(src, p, q, r, t);
-            if (dst_c == 1 && src_c == 1 && count >= VECTOR) {
-                for (int i = 0; i < count; i += VECTOR) {
-                    const int at = LANES_AT(i, count);
-                    VSTORE(VLOAD(s + at), d + at);
-                }
-            } else {
-                for (int i = 0; i < count; ++i) d[i * dst_c] = s[i * src_c];
-            }
-            done += count;
-            d += count * dst_c;
-            t = 0;
-            if (++r == src_width) {
-                r = 0;
-                if (++q == src_height) {
-                    q = 0;
-                    ++p;
+        int position = ((n * dst_height + h) * dst_width + w) * dst_channels + c_begin + run.channel;
+        __global float *start = dst + RUN_START(dst, run);
+        for (int line = 0; line < run.lines; ++line, position += dst_channels, start += dst_w) {
+            int t = position % src_channels;
+            int r = position / src_channels % src_width;
+            int q = position / src_channels / src_width % src_height;
+            int p = position / src_channels / src_width / src_height;
+            for (int done = 0; done < run.length;) {
+                const int count = min(src_channels - t, run.length - done);
+                __global float *d = start + done * dst_c;
+                __global const float *s = src + AT(src, p, q, r, t);
+                if (dst_c == 1 && src_c == 1 && count >= VECTOR)
+                    FOR_EACH_VECTOR(count, STEP)
+                else
+                    for (int i = 0; i < count; ++i) d[i * dst_c] = s[i * src_c];
+                done += count;
+                t = 0;
+                if (++r == src_width) {
+                    r = 0;
+                    if (++q == src_height) {
+                        q = 0;
+                        ++p;
+                    }
                 }
             }
         }

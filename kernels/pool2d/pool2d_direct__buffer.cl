@@ -24,21 +24,61 @@
 #define AVERAGE 0
 #endif
 
-#define TILE (4 * VECTOR)
-
+// A mean adds; a maximum notes NaN apart, in a chain of its own, so that each step is short.
 #if AVERAGE
-#define TAKE(value, tap) value += (tap)
-#define FINISH(value) (value) * reciprocal
+#define STATE(T, name) T name = (T)(start)
+#define TAKE(T, name, tap) name += (tap)
+#define RESULT(T, name) (name * reciprocal)
 #else
-#define TAKE(value, tap) value = ((tap) > value) | ((tap) != (tap)) ? (tap) : value
-#define FINISH(value) value
+#define STATE(T, name)            \
+    T name = (T)(start);          \
+    INTS(T) name##_nan = (INTS(T))(0)
+#define TAKE(T, name, tap)            \
+    {                                 \
+        name##_nan |= (tap) != (tap); \
+        name = fmax(name, tap);       \
+    }
+#define RESULT(T, name) (name##_nan ? (T)(NAN) : name)
 #endif
+#define INTS(T) JOIN(INTS_, T)
+#define INTS_float int
+#define INTS_float4 int4
+#define INTS_float8 int8
+#define INTS_float16 int16
 
 // Walks the pointer t over the window's taps inside the image, in the order (kh, kw).
-#define FOR_EACH_TAP(t, s)                                                                                   \
-    for (int kh = 0; kh < tap_rows; ++kh)                                                                    \
-        for (__global const float *t = (s) + kh * row_step, *t##_end = t + tap_columns * column_step;         \
+#define FOR_EACH_TAP(t, s)                                                                                  \
+    for (int kh = 0; kh < tap_rows; ++kh)                                                                   \
+        for (__global const float *t = (s) + kh * row_step, *t##_end = t + tap_columns * column_step;        \
              t != t##_end; t += column_step)
+
+// Results of T lanes at channel `at`.
+#define POOL(T, LOAD, STORE, at)                                                                            \
+    {                                                                                                       \
+        STATE(T, value);                                                                                    \
+        FOR_EACH_TAP(t, s + (at)) {                                                                         \
+            const T tap = LOAD(t);                                                                          \
+            TAKE(T, value, tap);                                                                            \
+        }                                                                                                   \
+        STORE(RESULT(T, value), d + (at));                                                                  \
+    }
+#define LOAD_FLOAT(pointer) (*(pointer))
+#define STORE_FLOAT(value, pointer) (*(pointer) = (value))
+
+// Results of two vectors at once, which may overlap.
+#define POOL_PAIR(first, second)                                                                            \
+    {                                                                                                       \
+        const int shift = (second) - (first);                                                               \
+        STATE(VEC, value);                                                                                  \
+        STATE(VEC, other);                                                                                  \
+        FOR_EACH_TAP(t, s + (first)) {                                                                      \
+            const VEC tap = VLOAD(t), other_tap = VLOAD(t + shift);                                         \
+            TAKE(VEC, value, tap);                                                                          \
+            TAKE(VEC, other, other_tap);                                                                    \
+        }                                                                                                   \
+        VSTORE(RESULT(VEC, value), d + (first));                                                            \
+        VSTORE(RESULT(VEC, other), d + (second));                                                           \
+    }
 
 // Taps k of a window with 0 <= start + k * dilation < length.
 typedef struct {
@@ -60,17 +100,17 @@ void pool2d_direct__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int heig
                            int kernel_width, int stride_height, int stride_width, int dilation_height,
                            int dilation_width, int pad_top, int pad_left) {
     const int row_step = dilation_height * src_h, column_step = dilation_width * src_w;
-    FOR_EACH_RUN(run, w_count) {
+    FOR_EACH_RUN(run, 1) {
         const int n = n_begin + run.row / (h_count * w_count);
         const int top = (h_begin + run.row / w_count % h_count) * stride_height - pad_top;
         const taps_t rows = taps_in(top, kernel_height, dilation_height, height);
         const taps_t all_rows = taps_in(top + pad_top, kernel_height, dilation_height, padded_height);
         const int first = w_begin + run.row % w_count;
         __global float *d = dst + RUN_START(dst, run);
-        for (int ow = first; ow < first + run.rows; ++ow, d += dst_w) {
+        for (int ow = first; ow < first + run.lines; ++ow, d += dst_w) {
             const int left = ow * stride_width - pad_left;
             const taps_t columns = taps_in(left, kernel_width, dilation_width, width);
-            const int tap_rows = columns.count > 0 ? rows.count : 0, tap_columns = columns.count;
+            const int tap_columns = columns.count, tap_rows = tap_columns > 0 ? rows.count : 0;
             const bool is_empty = tap_rows == 0;
 #if AVERAGE
             const taps_t all_columns = taps_in(left + pad_left, kernel_width, dilation_width, padded_width);
@@ -84,41 +124,14 @@ void pool2d_direct__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int heig
             if (!is_empty)
                 s += AT(src, n, top + rows.begin * dilation_height, left + columns.begin * dilation_width,
                         c_begin + run.channel);
-            int i = 0;
-            for (; i + TILE <= run.channels; i += TILE) {
-                VEC value_0 = (VEC)(start);
-                VEC value_1 = value_0;
-                VEC value_2 = value_0;
-                VEC value_3 = value_0;
-                FOR_EACH_TAP(t, s + i) {
-                    const VEC tap_0 = VLOAD(t), tap_1 = VLOAD(t + VECTOR);
-                    const VEC tap_2 = VLOAD(t + 2 * VECTOR), tap_3 = VLOAD(t + 3 * VECTOR);
-                    TAKE(value_0, tap_0);
-                    TAKE(value_1, tap_1);
-                    TAKE(value_2, tap_2);
-                    TAKE(value_3, tap_3);
-                }
-                VSTORE(FINISH(value_0), d + i);
-                VSTORE(FINISH(value_1), d + i + VECTOR);
-                VSTORE(FINISH(value_2), d + i + 2 * VECTOR);
-                VSTORE(FINISH(value_3), d + i + 3 * VECTOR);
-            }
-            for (; i < run.channels && run.channels >= VECTOR; i += VECTOR) {
-                const int at = LANES_AT(i, run.channels);
-                VEC value = (VEC)(start);
-                FOR_EACH_TAP(t, s + at) {
-                    const VEC tap = VLOAD(t);
-                    TAKE(value, tap);
-                }
-                VSTORE(FINISH(value), d + at);
-            }
-            for (; i < run.channels; ++i) {
-                float value = start;
-                FOR_EACH_TAP(t, s + i) {
-                    const float tap = *t;
-                    TAKE(value, tap);
-                }
-                d[i] = FINISH(value);
+            if (run.length == VECTOR) {
+                POOL(VEC, VLOAD, VSTORE, 0)
+            } else if (run.length > VECTOR) {
+                const int last = run.length - VECTOR;
+                for (int at = 0; at < run.length; at += 2 * VECTOR)
+                    POOL_PAIR(min(at, last), min(at + VECTOR, last))
+            } else {
+                for (int i = 0; i < run.length; ++i) POOL(float, LOAD_FLOAT, STORE_FLOAT, i)
             }
         }
     }

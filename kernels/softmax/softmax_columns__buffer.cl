@@ -30,20 +30,18 @@
     }
 #define LOAD_FLOAT(pointer) (*(pointer))
 #define STORE_FLOAT(value, pointer) (*(pointer) = (value))
+#define STEP(at) COLUMNS(VEC, VLOAD, VSTORE, s + (at), d + (at))
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void softmax_columns__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int length) {
     const bool is_dense = dst_c == 1 && src_c == 1;
-    FOR_EACH_RUN(run, w_count) {
+    FOR_EACH_RUN(run, 1) {
         __global float *d = dst + RUN_START(dst, run);
         __global const float *s = src + RUN_START(src, run) - w_begin * src_w;
-        if (is_dense && run.channels >= VECTOR) {
-            for (int i = 0; i < run.channels; i += VECTOR) {
-                const int at = LANES_AT(i, run.channels);
-                COLUMNS(VEC, VLOAD, VSTORE, s + at, d + at)
-            }
+        if (is_dense && run.length >= VECTOR) {
+            FOR_EACH_VECTOR(run.length, STEP)
         } else {
-            for (int i = 0; i < run.channels; ++i)
+            for (int i = 0; i < run.length; ++i)
                 COLUMNS(float, LOAD_FLOAT, STORE_FLOAT, s + i * src_c, d + i * dst_c)
         }
     }

@@ -1,7 +1,7 @@
 // softmax_rows__buffer: dst[n, h, w, c] = e^(src[n, h, w, c] - m) / sum over k of e^(src[n, h, w, k] - m),
 //                       m = max over k of src[n, h, w, k]; the axis of the softmax is the innermost in memory
 //
-// VECTOR partial sums, lane k % VECTOR each, added in a fixed order: the bits depend on the axis' length alone.
+// Sums of lanes, added in a fixed order: the bits depend on the length of the axis alone.
 //
 // Arguments
 //   dst     float, kernel dimensions (n, h, w, c), channels dense; the box is written, nothing else
@@ -14,51 +14,68 @@
 #include "common/runs.h"
 #include "softmax/exponential.h"
 
+// Folds the lanes of a vector onto each other in a fixed order.
+#if VECTOR == 16
+#define QUAD(v, OP) OP(OP(v.lo.lo, v.lo.hi), OP(v.hi.lo, v.hi.hi))
+#elif VECTOR == 8
+#define QUAD(v, OP) OP(v.lo, v.hi)
+#else
+#define QUAD(v, OP) v
+#endif
+#define DEFINE_FOLD(name, OP)                     \
+    static inline float name(VEC v) {             \
+        const float4 quad = QUAD(v, OP);          \
+        const float2 pair = OP(quad.lo, quad.hi); \
+        return OP(pair.x, pair.y);                \
+    }
+#define PLUS(a, b) ((a) + (b))
+DEFINE_FOLD(fold_sum, PLUS)
+DEFINE_FOLD(fold_greatest, fmax)
+
 // The greatest of `length` numbers; NaN may be lost here, the sum of exponentials keeps it.
 static inline float greatest_of(__global const float *s, int length) {
     float greatest = -INFINITY;
-    int k = 0;
-    if (length >= VECTOR) {
-        VEC many = (VEC)(-INFINITY);
-        for (; k + VECTOR <= length; k += VECTOR) {
-            const VEC x = VLOAD(s + k);
-            many = x > many ? x : many;
-        }
-        float lanes[VECTOR];
-        VSTORE(many, lanes);
-        for (int lane = 0; lane < VECTOR; ++lane) greatest = lanes[lane] > greatest ? lanes[lane] : greatest;
+    if (length < VECTOR) {
+        for (int k = 0; k < length; ++k) greatest = s[k] > greatest ? s[k] : greatest;
+        return greatest;
     }
-    for (; k < length; ++k) greatest = s[k] > greatest ? s[k] : greatest;
-    return greatest;
+    VEC many = VLOAD(s + length - VECTOR);
+    for (int k = 0; k + VECTOR <= length; k += VECTOR) {
+        const VEC x = VLOAD(s + k);
+        many = x > many ? x : many;
+    }
+    return fold_greatest(many);
 }
 
+// Sum of e^(s - greatest): lane by lane, what fills no vector one by one.
 static inline float sum_of_exponentials(__global const float *s, int length, float greatest) {
+    float sum = 0.0f;
+    if (length < VECTOR) {
+        for (int k = 0; k < length; ++k) sum += EXPONENTIAL(float, s[k] - greatest);
+        return sum;
+    }
     VEC sums = (VEC)(0.0f);
     int k = 0;
     for (; k + VECTOR <= length; k += VECTOR) sums += EXPONENTIAL(VEC, VLOAD(s + k) - greatest);
-    float lanes[VECTOR];
-    VSTORE(sums, lanes);
-    for (int lane = 0; k < length; ++k, ++lane) lanes[lane] += EXPONENTIAL(float, s[k] - greatest);
-    float sum = 0.0f;
-    for (int lane = 0; lane < VECTOR; ++lane) sum += lanes[lane];
-    return sum;
+    for (; k < length; ++k) sum += EXPONENTIAL(float, s[k] - greatest);
+    return fold_sum(sums) + sum;
 }
+
+#define STEP(at) VSTORE(EXPONENTIAL(VEC, VLOAD(s + (at)) - greatest) * share, d + (at))
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void softmax_rows__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int length) {
     FOR_EACH_RUN(run, 1) {
         __global float *d = dst + RUN_START(dst, run);
         __global const float *s = src + RUN_START(src, run);
-        __global const float *axis = s - (c_begin + run.channel);
-        const float greatest = greatest_of(axis, length);
-        const float share = 1.0f / sum_of_exponentials(axis, length, greatest);
-        if (run.length >= VECTOR) {
-            for (int i = 0; i < run.length; i += VECTOR) {
-                const int at = LANES_AT(i, run.length);
-                VSTORE(EXPONENTIAL(VEC, VLOAD(s + at) - greatest) * share, d + at);
-            }
-        } else {
-            for (int i = 0; i < run.length; ++i) d[i] = EXPONENTIAL(float, s[i] - greatest) * share;
+        for (int line = 0; line < run.lines; ++line, d += dst_w, s += src_w) {
+            __global const float *axis = s - (c_begin + run.channel);
+            const float greatest = greatest_of(axis, length);
+            const float share = 1.0f / sum_of_exponentials(axis, length, greatest);
+            if (run.length >= VECTOR)
+                FOR_EACH_VECTOR(run.length, STEP)
+            else
+                for (int i = 0; i < run.length; ++i) d[i] = EXPONENTIAL(float, s[i] - greatest) * share;
         }
     }
 }

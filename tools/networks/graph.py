@@ -130,10 +130,10 @@ class GraphBuilder:
         weights += self._weight(f"{name}.bias", bias_weight(features))
         return self._node("Gemm", [x.name, *weights], name=name, shape=(features,), weights=weights, transB=1)
 
-    def batch_norm(self, x: Tensor) -> Tensor:
-        """Add a batch normalization; calibration sets its mean and variance."""
+    def batch_norm(self, x: Tensor, *, gain: float = 1.0) -> Tensor:
+        """Add a batch normalization of factors around ``gain``; calibration sets its mean and variance."""
         name = self._name("norm")
-        weights = self._weight(f"{name}.scale", gain_weight(x.channels))
+        weights = self._weight(f"{name}.scale", gain_weight(x.channels, mean=gain))
         weights += self._weight(f"{name}.bias", offset_weight(x.channels))
         weights += self._weight(f"{name}.mean", WeightSpec(shape=(x.channels,)))
         weights += self._weight(f"{name}.var", WeightSpec(shape=(x.channels,), mean=1.0))

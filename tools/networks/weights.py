@@ -59,9 +59,9 @@ def bias_weight(channels: int) -> WeightSpec:
     return WeightSpec(shape=(channels,), std=0.05)
 
 
-def gain_weight(channels: int) -> WeightSpec:
-    """Return the factor of a normalization, close to 1."""
-    return WeightSpec(shape=(channels,), mean=1.0, std=0.1)
+def gain_weight(channels: int, *, mean: float = 1.0) -> WeightSpec:
+    """Return the factor of a normalization, within some tenths of ``mean``."""
+    return WeightSpec(shape=(channels,), mean=mean, std=0.1 * mean)
 
 
 def offset_weight(channels: int) -> WeightSpec:

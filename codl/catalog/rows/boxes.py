@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.catalog.spec import KernelDims, Parameters, Scalar, ceil_div, spread
-from codl.ir.graph import Graph, Node
+from codl.catalog.spec import KernelDims, Parameters, Scalar, ceil_div, kernel_dims, spread
+from codl.ir.graph import Graph, Node, Shape
 from codl.ir.ops import Epilogue, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
@@ -41,7 +41,7 @@ class BoxLaunch:
     @property
     def scalars(self) -> dict[str, Scalar]:
         """BOX_SCALARS in their order."""
-        named: dict[str, Scalar] = {}
+        named: dict[str, IntArray] = {}
         for suffix, values in (("begin", self.begin), ("count", self.extent)):
             for place, letter in enumerate("nhwc"):
                 named[f"{letter}_{suffix}"] = values[:, place]
@@ -95,9 +95,21 @@ def share_box(boxes: Boxes, dims: KernelDims, info: DeviceInfo, *, work: IntArra
     )
 
 
-def lanes_for(info: DeviceInfo) -> Parameters:
-    """Return VECTOR for a device: its register's width among the allowed ones."""
-    return {"VECTOR": max(lanes for lanes in LANES if lanes <= max(info.vector_width, LANES[0]))}
+def lanes_for(info: DeviceInfo, channels: int) -> Parameters:
+    """Return VECTOR for a device and a node: its registers' width, less where lines are shorter.
+
+    Args:
+        info: The device.
+        channels: Length of the whole tensor along kernel dimension c.
+    """
+    widest = max(LANES[0], min(info.vector_width, channels))
+    return {"VECTOR": max(lanes for lanes in LANES if lanes <= widest)}
+
+
+def innermost_length(shape: Shape) -> int:
+    """Return the length of a tensor along its innermost axis in memory; 1 for a single number."""
+    entry = kernel_dims(len(shape))[3]
+    return 1 if entry is None else shape[entry[0]]
 
 
 def moved_bytes(node: Node, graph: Graph, out: Boxes) -> tuple[IntArray, IntArray]:

@@ -7,6 +7,8 @@ import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
+from codl.catalog.rows.boxes import FLOAT_BYTES, constants_like
+from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -22,20 +24,13 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
-_FLOAT_BYTES = 4
-
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     op = node.op
-    if not isinstance(op, Conv2d) or any(name not in graph.constants for name in _constants(node, op)):
+    if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
         return None
     _, outputs, out_height, out_width = graph.shape(node.output)
     return choose_tile(info.vector_width, rows=out_height * out_width, channels=outputs // op.groups)
-
-
-def _constants(node: Node, op: Conv2d) -> tuple[str, ...]:
-    """Return the names of weight and, if there is one, bias."""
-    return node.inputs[1 : 3 if op.has_bias else 2]
 
 
 def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, nr: int) -> FloatArray:
@@ -50,7 +45,7 @@ def _describe(
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, Conv2d)
-    count, names = out.count, _constants(node, op)
+    count, names = out.count, constant_names(node, op)
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
     group_outputs, group_inputs = shape[1] // op.groups, x[1] // op.groups
     group_panels = -(-group_outputs // parameters["NR"])
@@ -64,22 +59,7 @@ def _describe(
     global_size = np.stack([tiles, panel_end - panel_begin, extent[:, 0]], axis=1)
     depth = op.kernel[0] * op.kernel[1] * group_inputs
     busiest = spread(global_size.prod(axis=1), info.units)
-    fixed = {
-        "group_panels": group_panels,
-        "group_outputs": group_outputs,
-        "group_inputs": group_inputs,
-        "in_h": x[2],
-        "in_w": x[3],
-        "kernel_h": op.kernel[0],
-        "kernel_w": op.kernel[1],
-        "stride_h": op.stride[0],
-        "stride_w": op.stride[1],
-        "dilation_h": op.dilation[0],
-        "dilation_w": op.dilation[1],
-        "pad_h": op.pads[0],
-        "pad_w": op.pads[1],
-    }
-    read = sum(boxes.size for boxes in input_boxes(node, graph, out)[:1])
+    read = input_boxes(node, graph, out)[0].size
     residual = out.size if node.residual else 0
     return (
         LaunchBatch(
@@ -108,13 +88,19 @@ def _describe(
                 "col_end": end[:, 2],
                 "channel_end": end[:, 3],
                 "panel_begin": panel_begin,
-                **{name: np.full(count, value, np.int64) for name, value in fixed.items()},
+                **constants_like(
+                    out,
+                    group_panels=group_panels,
+                    group_outputs=group_outputs,
+                    group_inputs=group_inputs,
+                ),
+                **window_scalars(node, graph, out),
                 **epilogue_scalars(node.epilogue, count),
             },
             units={"steps": busiest * depth, "tiles": busiest},
-            read_bytes=_FLOAT_BYTES
+            read_bytes=FLOAT_BYTES
             * (read + residual + (panel_end - panel_begin) * parameters["NR"] * (1 + depth)),
-            written_bytes=_FLOAT_BYTES * out.size,
+            written_bytes=FLOAT_BYTES * out.size,
             flops=2 * depth * out.size,
         ),
     )

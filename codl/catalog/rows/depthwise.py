@@ -7,6 +7,8 @@ import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import pack_panels
+from codl.catalog.rows.boxes import FLOAT_BYTES, ITEMS_PER_UNIT
+from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -22,14 +24,10 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
-_FLOAT_BYTES = 4
-_ITEMS_PER_UNIT = 8
-"""Work-items that a compute unit should get, so that none waits long for the last one."""
-
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     op = node.op
-    if not isinstance(op, Conv2d) or any(name not in graph.constants for name in _constants(node, op)):
+    if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
         return None
     channels = graph.shape(node.inputs[0])[1]
     if not op.groups == channels == graph.shape(node.output)[1]:
@@ -38,11 +36,6 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     while lanes > 4 and channels <= lanes // 2:
         lanes //= 2
     return {"MR": 8 if lanes == 16 else 6, "NR": lanes, "VECTOR": lanes}
-
-
-def _constants(node: Node, op: Conv2d) -> tuple[str, ...]:
-    """Return the names of weight and, if there is one, bias."""
-    return node.inputs[1 : 3 if op.has_bias else 2]
 
 
 def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
@@ -56,31 +49,19 @@ def _describe(
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, Conv2d)
-    count, names, nr = out.count, _constants(node, op), parameters["NR"]
+    count, names, nr = out.count, constant_names(node, op), parameters["NR"]
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
     begin, end = kernel_box(out)
     extent = end - begin
     panel_begin, panel_end = begin[:, 3] // nr, ceil_div(end[:, 3], nr)
     panels = panel_end - panel_begin
     rows = extent[:, 0] * extent[:, 1]
-    parts = np.minimum(panels, ceil_div(np.full(count, _ITEMS_PER_UNIT * info.units), rows))
+    parts = np.minimum(panels, ceil_div(np.full(count, ITEMS_PER_UNIT * info.units), rows))
     item_panels = ceil_div(panels, parts)
     global_size = np.stack([extent[:, 1], ceil_div(panels, item_panels), extent[:, 0]], axis=1)
     busiest = spread(global_size.prod(axis=1), info.units)
     tiles = ceil_div(extent[:, 2], parameters["MR"]) * item_panels
     taps = op.kernel[0] * op.kernel[1]
-    fixed = {
-        "in_h": x[2],
-        "in_w": x[3],
-        "kernel_h": op.kernel[0],
-        "kernel_w": op.kernel[1],
-        "stride_h": op.stride[0],
-        "stride_w": op.stride[1],
-        "dilation_h": op.dilation[0],
-        "dilation_w": op.dilation[1],
-        "pad_h": op.pads[0],
-        "pad_w": op.pads[1],
-    }
     read = input_boxes(node, graph, out)[0].size
     residual = out.size if node.residual else 0
     return (
@@ -110,12 +91,12 @@ def _describe(
                 "panel_begin": panel_begin,
                 "item_panels": item_panels,
                 "panels": panels,
-                **{name: np.full(count, value, np.int64) for name, value in fixed.items()},
+                **window_scalars(node, graph, out),
                 **epilogue_scalars(node.epilogue, count),
             },
             units={"steps": busiest * tiles * taps, "tiles": busiest * tiles},
-            read_bytes=_FLOAT_BYTES * (read + residual + panels * nr * (1 + taps)),
-            written_bytes=_FLOAT_BYTES * out.size,
+            read_bytes=FLOAT_BYTES * (read + residual + panels * nr * (1 + taps)),
+            written_bytes=FLOAT_BYTES * out.size,
             flops=2 * taps * out.size,
         ),
     )

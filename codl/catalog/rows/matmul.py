@@ -1,28 +1,30 @@
 """Matrix products: with a constant right operand packed into panels, and with any operands as they lie."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
+from codl.catalog.rows.boxes import constants_like, moved_bytes
 from codl.catalog.spec import (
     AxisMap,
     Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
+    Scalar,
     TensorArg,
     ceil_div,
+    plain_arg,
     spread,
 )
 from codl.ir.graph import FloatArray, Graph, Node, Shape
 from codl.ir.ops import MatMul
-from codl.ir.regions import Boxes, IntArray, input_boxes
+from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo
-
-_FLOAT_BYTES = 4
 
 
 def _accept_packed(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -54,8 +56,126 @@ def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: in
     return pack_panels(matrix.T, bias[0] if bias else None, groups=1, nr=nr)
 
 
+def _describe_packed(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op = node.op
+    assert isinstance(op, MatMul)
+    names, nr = _constants(node, op), parameters["NR"]
+    cover = _cover(node, graph, out, parameters)
+    target, left, residual = _rows_args(node, graph)
+    read, written = moved_bytes(node, graph, out)
+    return (
+        LaunchBatch(
+            entry="gemm_packed__buffer",
+            tensors=(target, left, residual),
+            packed=(PackedArg(key=f"{'+'.join(names)}/nk/nr{nr}", pack=partial(_pack, names=names, nr=nr)),),
+            panel_begin=cover.panel_begin,
+            panel_end=cover.panel_end,
+            global_size=cover.global_size,
+            scalars={
+                "matrix_begin": cover.begin[:, 0],
+                **cover.scalars,
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            units=cover.units(info),
+            read_bytes=read,
+            written_bytes=written,
+            flops=2 * cover.depth * out.size,
+        ),
+    )
+
+
+def _describe_plain(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op = node.op
+    assert isinstance(op, MatMul)
+    cover = _cover(node, graph, out, parameters)
+    target, left, residual = _rows_args(node, graph)
+    right = _matrix_arg(node.inputs[1], graph.shape(node.inputs[1]), graph.shape(node.output))
+    bias = plain_arg(node.inputs[2], graph.shape(node.inputs[2])) if op.has_bias else target
+    read, written = moved_bytes(node, graph, out)
+    return (
+        LaunchBatch(
+            entry="gemm_plain__buffer",
+            tensors=(target, left, right, bias, residual),
+            global_size=cover.global_size,
+            scalars={
+                "n_begin": cover.begin[:, 0],
+                "h_begin": cover.begin[:, 1],
+                "h_count": cover.end[:, 1] - cover.begin[:, 1],
+                **cover.scalars,
+                **constants_like(out, has_bias=op.has_bias),
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            units=cover.units(info),
+            read_bytes=read,
+            written_bytes=written,
+            flops=2 * cover.depth * out.size,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cover:
+    """Output boxes covered by register tiles, for many candidates."""
+
+    begin: IntArray
+    """[count, 4]: n, h, row, column"""
+    end: IntArray
+    panel_begin: IntArray
+    panel_end: IntArray
+    global_size: IntArray
+    depth: int
+
+    @property
+    def scalars(self) -> dict[str, Scalar]:
+        """What both kernels take of the box, in their order."""
+        return {
+            "row_begin": self.begin[:, 2],
+            "channel_begin": self.begin[:, 3],
+            "row_end": self.end[:, 2],
+            "channel_end": self.end[:, 3],
+            "panel_begin": self.panel_begin,
+            "depth": np.full(len(self.begin), self.depth, np.int64),
+        }
+
+    def units(self, info: DeviceInfo) -> dict[str, IntArray]:
+        """Return the tiles of the busiest compute unit and the steps of K inside them."""
+        tiles = spread(self.global_size.prod(axis=1), info.units)
+        return {"steps": tiles * self.depth, "tiles": tiles}
+
+
+def _cover(node: Node, graph: Graph, out: Boxes, parameters: Parameters) -> _Cover:
+    """Return the tiles of output boxes: rows from a box's first on, columns in panels of the whole tensor."""
+    begin, end = _matrix_box(out)
+    panel_begin, panel_end = begin[:, 3] // parameters["NR"], ceil_div(end[:, 3], parameters["NR"])
+    tiles = ceil_div(end[:, 2] - begin[:, 2], parameters["MR"])
+    matrices = (end[:, 0] - begin[:, 0]) * (end[:, 1] - begin[:, 1])
+    return _Cover(
+        begin=begin,
+        end=end,
+        panel_begin=panel_begin,
+        panel_end=panel_end,
+        global_size=np.stack([tiles, panel_end - panel_begin, matrices], axis=1),
+        depth=graph.shape(node.inputs[0])[-1],
+    )
+
+
+def _rows_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
+    """Return the operands for output, left operand and residual; without a residual the output stands in."""
+    shape = graph.shape(node.output)
+    left = _matrix_arg(node.inputs[0], graph.shape(node.inputs[0]), shape)
+    return (
+        _matrix_arg(node.output, shape, shape),
+        left,
+        _matrix_arg(node.residual or node.output, shape, shape),
+    )
+
+
 def _matrix_arg(name: str, shape: Shape, out: Shape) -> TensorArg:
-    """Return the operand for the matrices [..., rows, columns] of a tensor, its batch broadcast to that of ``out``.
+    """Return the operand for the matrices [..., rows, columns] of a tensor, in the batch of ``out``.
 
     Unlike an image's, the axes of a matrix batch walk in ONNX order: n, h, rows, columns.
     """
@@ -67,11 +187,8 @@ def _matrix_arg(name: str, shape: Shape, out: Shape) -> TensorArg:
 
     n = batch_axis(0) if rank > 2 else None
     h = batch_axis(1) if rank > 3 else None
-    return TensorArg(
-        name=name,
-        dims=(n, h, (len(shape) - 2, 1), (len(shape) - 1, 1)),
-        origin=(0,) * len(shape),
-    )
+    rows, columns = (len(shape) - 2, 1), (len(shape) - 1, 1)
+    return TensorArg(name=name, dims=(n, h, rows, columns), origin=(0,) * len(shape))
 
 
 def _matrix_box(out: Boxes) -> tuple[IntArray, IntArray]:
@@ -83,77 +200,19 @@ def _matrix_box(out: Boxes) -> tuple[IntArray, IntArray]:
     return begin, end
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters, *, is_packed: bool
-) -> tuple[LaunchBatch, ...]:
-    op = node.op
-    assert isinstance(op, MatMul)
-    count, nr, names = out.count, parameters["NR"], _constants(node, op)
-    shape, a, b = graph.shape(node.output), graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
-    depth = a[-1]
-    begin, end = _matrix_box(out)
-    extent = end - begin
-    panel_begin, panel_end = begin[:, 3] // nr, ceil_div(end[:, 3], nr)
-    tiles = ceil_div(extent[:, 2], parameters["MR"])
-    global_size = np.stack([tiles, panel_end - panel_begin, extent[:, 0] * extent[:, 1]], axis=1)
-    busiest = spread(global_size.prod(axis=1), info.units)
-    target = _matrix_arg(node.output, shape, shape)
-    residual = _matrix_arg(node.residual, shape, shape) if node.residual else target
-    left = _matrix_arg(node.inputs[0], a, shape)
-    box = {
-        "row_begin": begin[:, 2],
-        "channel_begin": begin[:, 3],
-        "row_end": end[:, 2],
-        "channel_end": end[:, 3],
-        "panel_begin": panel_begin,
-        "depth": np.full(count, depth, np.int64),
-    }
-    needs = input_boxes(node, graph, out)
-    packed = PackedArg(key=f"{'+'.join(names)}/nk/nr{nr}", pack=partial(_pack, names=names, nr=nr))
-    bias = TensorArg(name=node.inputs[2], dims=(None, None, None, (0, 1)), origin=(0,)) if op.has_bias else target
-    return (
-        LaunchBatch(
-            entry="gemm_packed__buffer" if is_packed else "gemm_plain__buffer",
-            tensors=(target, left, residual)
-            if is_packed
-            else (target, left, _matrix_arg(node.inputs[1], b, shape), bias, residual),
-            packed=(packed,) if is_packed else (),
-            panel_begin=panel_begin if is_packed else None,
-            panel_end=panel_end if is_packed else None,
-            global_size=global_size,
-            scalars=(
-                {"matrix_begin": begin[:, 0], **box}
-                if is_packed
-                else {
-                    "n_begin": begin[:, 0],
-                    "h_begin": begin[:, 1],
-                    "h_count": extent[:, 1],
-                    **box,
-                    "has_bias": np.full(count, op.has_bias, np.int64),
-                }
-            )
-            | epilogue_scalars(node.epilogue, count),
-            units={"steps": busiest * depth, "tiles": busiest},
-            read_bytes=_FLOAT_BYTES * np.sum([boxes.size for boxes in needs], axis=0),
-            written_bytes=_FLOAT_BYTES * out.size,
-            flops=2 * depth * out.size,
-        ),
-    )
-
-
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     Implementation(
         name="gemm_packed__buffer",
         source="gemm/gemm_packed__buffer.cl",
         allowed=ALLOWED_TILES,
         accepts=_accept_packed,
-        describe=partial(_describe, is_packed=True),
+        describe=_describe_packed,
     ),
     Implementation(
         name="gemm_plain__buffer",
         source="gemm/gemm_plain__buffer.cl",
         allowed=ALLOWED_TILES,
         accepts=_accept_plain,
-        describe=partial(_describe, is_packed=False),
+        describe=_describe_plain,
     ),
 )

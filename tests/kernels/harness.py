@@ -1,0 +1,272 @@
+"""Runs one row of the table on one region, in memory that shows every wrong read and every wrong write.
+
+Operands lie in buffers of exactly their region, spaced apart and surrounded by NaN; the output's surroundings
+hold a canary that must survive. Numbers are judged by ONNX Runtime, slices by the bits of the whole launch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pyopencl as cl
+from onnx import TensorProto, helper
+
+from codl.catalog.choose import choose
+from codl.catalog.spec import LaunchBatch, Parameters, Selection, TensorArg
+from codl.devices.memory import Storage, storage_order
+from codl.devices.opencl import Device
+from codl.executor.compile import tensor_arguments
+from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
+from codl.ir.ops import Activation, ActivationKind, Epilogue, Op, ResidualOrder
+from codl.ir.regions import Boxes, Region, input_regions
+from tests.oracle import OPERATOR_TOLERANCE, relative_error
+
+GUARD = 64
+"""Floats before and behind each operand that nothing may touch."""
+CANARY = np.array([0x7F5A5A5A], np.uint32).view(np.float32)[0]
+"""A finite value of 2.9e38: read by mistake it shows in the result as well."""
+
+
+EPILOGUES = {
+    f"{kind}-{order}": Epilogue(activation=Activation(kind=kind, alpha=alpha, beta=beta), residual=order)
+    for kind, alpha, beta in [
+        (ActivationKind.IDENTITY, 0.0, 0.0),
+        (ActivationKind.RELU, 0.0, 0.0),
+        (ActivationKind.CLIP, -0.5, 6.0),
+        (ActivationKind.LEAKY_RELU, 0.1, 0.0),
+    ]
+    for order in ResidualOrder
+}
+"""Every epilogue by a name for test ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedStorage(Storage):
+    """A region that begins behind the guard of its buffer."""
+
+    @property
+    def offset(self) -> int:
+        """Element index of coordinate (0, ..., 0), the guard counted."""
+        return GUARD - sum(b * s for b, s in zip(self.region.begin, self.strides, strict=True))
+
+
+def one_node_graph(
+    op: Op,
+    inputs: Mapping[str, FloatArray | Shape],
+    shape: Shape,
+    *,
+    constants: Iterable[str] = (),
+    epilogue: Epilogue = NO_EPILOGUE,
+) -> Graph:
+    """Return the graph of a single node that writes `y`.
+
+    Args:
+        op: The operator.
+        inputs: Its operands in order, a residual last: arrays, or shapes where values do not matter.
+        shape: Shape of the output.
+        constants: Names of the operands that are constants; these must be arrays.
+        epilogue: What the node does to its values.
+    """
+    shapes = {name: v.shape if isinstance(v, np.ndarray) else v for name, v in inputs.items()} | {"y": shape}
+    values = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
+    return Graph(
+        name="one_node",
+        nodes=(Node(name="node", op=op, inputs=tuple(inputs), output="y", epilogue=epilogue),),
+        inputs=tuple(name for name in inputs if name not in set(constants)),
+        outputs=("y",),
+        tensors={name: Tensor(name=name, shape=tuple(value)) for name, value in shapes.items()},
+        constants={name: values[name] for name in constants},
+    )
+
+
+def run_node(
+    device: Device,
+    graph: Graph,
+    feeds: Mapping[str, FloatArray],
+    *,
+    region: Region | None = None,
+    gap: int = 3,
+    selection: Selection | None = None,
+) -> FloatArray:
+    """Return the region of `y` that the node of ``graph`` computes, and assert that nothing else is written.
+
+    Args:
+        device: Where to run.
+        graph: A graph of one node.
+        feeds: Every activation by name, whole.
+        region: What to compute; everything by default.
+        gap: Floats between the innermost runs of each activation; 0 stores them densely.
+        selection: Row and parameters; those that `choose` finds by default.
+    """
+    (node,) = graph.nodes
+    region = region or Region.whole(graph.shape(node.output))
+    chosen = selection or choose(node, graph, device.info)
+    row, parameters = chosen.implementation, chosen.parameters
+    storages: dict[str, GuardedStorage] = {}
+    for name, need in zip(node.inputs, input_regions(node, graph, region), strict=True):
+        is_constant = name in graph.constants
+        value = graph.constants[name] if is_constant else feeds[name]
+        storages[name] = _place(device, need, gap=0 if is_constant else gap, in_onnx_order=is_constant)
+        _fill(device, storages[name], value[tuple(map(slice, need.begin, need.end))])
+    storages[node.output] = _place(device, region, gap=gap)
+    _fill(device, storages[node.output], None)
+    for batch in row.describe(node, graph, Boxes.of([region]), device.info, parameters):
+        _launch(device, batch, storages, graph, source=row.source, parameters=parameters)
+    return _read_output(device, storages[node.output])
+
+
+def assert_right(
+    device: Device,
+    graph: Graph,
+    feeds: Mapping[str, FloatArray],
+    reference: FloatArray,
+    *,
+    slices: Iterable[Region] = (),
+    gap: int = 3,
+    selection: Selection | None = None,
+    tolerance: float = OPERATOR_TOLERANCE,
+) -> None:
+    """Assert that the whole node agrees with ``reference``, and each of ``slices`` with it bit for bit."""
+    whole = run_node(device, graph, feeds, gap=gap, selection=selection)
+    assert relative_error(whole, reference) <= tolerance
+    for region in slices:
+        part = run_node(device, graph, feeds, region=region, gap=gap, selection=selection)
+        expected = np.ascontiguousarray(whole[tuple(map(slice, region.begin, region.end))])
+        np.testing.assert_array_equal(part.view(np.uint32), expected.view(np.uint32), err_msg=str(region))
+
+
+def cut(shape: Shape, axis: int, at: Iterable[int]) -> tuple[Region, ...]:
+    """Return the slices of a tensor of ``shape`` between the positions ``at`` of one axis."""
+    bounds = [0, *at, shape[axis]]
+    whole = Region.whole(shape)
+    return tuple(whole.cut(axis, low, high) for low, high in pairwise(bounds) if low < high)
+
+
+def run_onnx(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, FloatArray]) -> FloatArray:
+    """Return ONNX Runtime's value of the last node's output, nothing optimised away."""
+    (result,) = nodes[-1].output
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "reference",
+            [helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape) for n, v in feeds.items()],
+            [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    value: FloatArray = session.run([result], dict(feeds))[0]
+    return value
+
+
+def apply_epilogue(value: FloatArray, epilogue: Epilogue, residual: FloatArray | None) -> FloatArray:
+    """Return what ONNX Runtime makes of ``value`` and the residual."""
+    activation = epilogue.activation
+    feeds = {"v": value}
+    act = {
+        ActivationKind.IDENTITY: helper.make_node("Identity", ["in"], ["out"]),
+        ActivationKind.RELU: helper.make_node("Relu", ["in"], ["out"]),
+        ActivationKind.LEAKY_RELU: helper.make_node("LeakyRelu", ["in"], ["out"], alpha=activation.alpha),
+        ActivationKind.CLIP: helper.make_node("Clip", ["in", "low", "high"], ["out"]),
+    }[activation.kind]
+    if activation.kind is ActivationKind.CLIP:
+        feeds |= {
+            "low": np.array(activation.alpha, np.float32),
+            "high": np.array(activation.beta, np.float32),
+        }
+    if residual is None:
+        return run_onnx([helper.make_node("Identity", ["v"], ["in"]), act], feeds)
+    feeds["r"] = residual
+    if epilogue.residual is ResidualOrder.BEFORE:
+        return run_onnx([helper.make_node("Add", ["v", "r"], ["in"]), act], feeds)
+    nodes = [helper.make_node("Identity", ["v"], ["in"]), act, helper.make_node("Add", ["out", "r"], ["y"])]
+    return run_onnx(nodes, feeds)
+
+
+def random_array(*shape: int, seed: int = 0) -> FloatArray:
+    """Return standard-normal float32 values that depend on shape and seed only."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape, np.float32)
+
+
+def _place(device: Device, region: Region, *, gap: int, in_onnx_order: bool = False) -> GuardedStorage:
+    rank = len(region.begin)
+    order = tuple(range(rank)) if in_onnx_order else storage_order(rank)
+    strides, step = [0] * rank, 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= region.shape[axis] + (gap if axis == order[-1] else 0)
+    floats = step + 2 * GUARD
+    return GuardedStorage(region=region, buffer=device.allocate(floats), host=None, strides=tuple(strides))
+
+
+def _view(storage: GuardedStorage, flat: FloatArray) -> FloatArray:
+    """Return the storage's region inside ``flat``, the content of its buffer, in ONNX order."""
+    strides = tuple(4 * stride for stride in storage.strides)
+    return np.lib.stride_tricks.as_strided(flat[GUARD:], storage.region.shape, strides)
+
+
+def _fill(device: Device, storage: GuardedStorage, value: FloatArray | None) -> None:
+    """Write an operand with NaN around it, or canaries alone."""
+    flat = np.full(storage.buffer.size // 4, CANARY if value is None else np.nan, np.float32)
+    if value is not None and value.size:
+        _view(storage, flat)[...] = value
+    cl.enqueue_copy(device.queue, storage.buffer, flat)
+    device.finish()
+
+
+def _read_output(device: Device, storage: GuardedStorage) -> FloatArray:
+    flat = np.empty(storage.buffer.size // 4, np.float32)
+    cl.enqueue_copy(device.queue, flat, storage.buffer)
+    view = _view(storage, flat)
+    result = np.array(view, order="C")
+    view[...] = CANARY
+    touched = np.flatnonzero(flat.view(np.uint32) != np.uint32(0x7F5A5A5A))
+    assert touched.size == 0, f"wrote outside its region, first at float {touched[0] - GUARD}"
+    return result
+
+
+def _launch(
+    device: Device,
+    batch: LaunchBatch,
+    storages: Mapping[str, Storage],
+    graph: Graph,
+    *,
+    source: str,
+    parameters: Parameters,
+) -> None:
+    """Enqueue the first candidate of ``batch`` and wait for it."""
+    global_size = tuple(int(size) for size in batch.global_size[0])
+    if 0 in global_size:
+        return
+    args: list[Any] = [value for arg in batch.tensors for value in _tensor_args(arg, storages)]
+    kept: list[FloatArray] = []
+    for packed in batch.packed:
+        assert batch.panel_begin is not None
+        assert batch.panel_end is not None
+        panels = packed.pack(graph.constants)[int(batch.panel_begin[0]) : int(batch.panel_end[0])]
+        kept.append(panels.reshape(-1))
+    if batch.zeros:
+        kept.append(np.zeros(batch.zeros, np.float32))
+    kept = [np.append(values, np.full(GUARD, np.nan, np.float32)) for values in kept]
+    args += [device.upload(values) for values in kept]
+    for values in batch.scalars.values():
+        args.append(np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0]))
+    kernel = device.kernel(source, batch.entry, parameters)
+    kernel.set_args(*args)
+    cl.enqueue_nd_range_kernel(device.queue, kernel, global_size, batch.local_size)
+    device.finish()
+
+
+def _tensor_args(arg: TensorArg, storages: Mapping[str, Storage]) -> list[Any]:
+    return tensor_arguments(arg, storages[arg.name])
