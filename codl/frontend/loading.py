@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codl.errors import ModelError
+from codl.frontend.binding import Shapes, Values, bind, find_shapes
 from codl.frontend.fusion import fuse
-from codl.frontend.reader import Argument, name_model, read_source
+from codl.frontend.reader import Argument, Source, name_model, read_source
 from codl.frontend.simplify import simplify
 from codl.frontend.structure import check_structure
 from codl.frontend.translate import translate
@@ -41,22 +42,54 @@ def load_model(
         ModelError: The model is broken, or a dimension stays free.
         UnsupportedError: The model is sound, but codl cannot run a part of it.
     """
+    source = open_model(model)
+    return load_source(source, shapes=find_shapes(source, dimensions or {}))
+
+
+def open_model(model: str | os.PathLike[str] | bytes) -> Source:
+    """Return a model as it is declared, to be loaded for any shapes of its inputs.
+
+    Raises:
+        ModelError: The file cannot be read, is no ONNX model, or is too old.
+        UnsupportedError: An input is no float32 tensor.
+    """
     try:
-        source = read_source(model, dimensions=dimensions)
+        return read_source(model)
+    except UnicodeDecodeError as error:  # protobuf decodes names only when they are read
+        raise _no_text(name_model(model), error) from error
+
+
+def load_source(source: Source, *, shapes: Shapes, initializers: Values | None = None) -> LoadedModel:
+    """Return an open model as a graph for inputs of these shapes.
+
+    Args:
+        source: The model.
+        shapes: Shape of every input.
+        initializers: What takes the place of initializers for this graph.
+
+    Raises:
+        ModelError: The model is broken.
+        UnsupportedError: The model is sound, but codl cannot run a part of it.
+    """
+    bind(source, shapes=shapes, initializers=initializers)
+    try:
         check_structure(source)
         check_nodes(source)
         graph = fuse(translate(simplify(source), label=source.label))
-    except UnicodeDecodeError as error:  # protobuf decodes names only when they are read
-        raise ModelError(
-            f"{name_model(model)}: got a name {error.object!r} that is no UTF-8, expected text; "
-            "export or download it again"
-        ) from error
+    except UnicodeDecodeError as error:
+        raise _no_text(source.label, error) from error
     check_graph(graph)
     outputs = tuple(
         Argument(name=name, shape=graph.shape(tensor) if shape is None else shape, type="tensor(float)")
         for (name, shape), tensor in zip(source.outputs.items(), graph.outputs, strict=True)
     )
     return LoadedModel(graph=graph, inputs=source.inputs, outputs=outputs, path=source.path)
+
+
+def _no_text(label: str, error: UnicodeDecodeError) -> ModelError:
+    return ModelError(
+        f"{label}: got a name {error.object!r} that is no UTF-8, expected text; export or download it again"
+    )
 
 
 def load_graph(

@@ -1,8 +1,8 @@
-"""Reads an ONNX file or its bytes into a model whose inputs are all feeds of known shape."""
+"""Reads an ONNX file or its bytes: what it declares, its weights in memory, its inputs all feeds."""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from codl.frontend.onnx_node import name_type
 
 OLDEST_IR = 3
 OLDEST_OPSET = 7
+_OVERRIDABLE_IR = 4
+"""In older models every initializer is listed as an input and is a constant all the same."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 DeclaredShape = tuple[int | str, ...]
@@ -32,33 +34,55 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What a model says about itself."""
+
+    producer_name: str = ""
+    domain: str = ""
+    description: str = ""
+    version: int = 0
+    graph_name: str = ""
+    graph_description: str = ""
+    custom: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A parsed model and where it came from."""
 
     proto: Any
-    """The `onnx.ModelProto`. Every input is a feed, every dimension of an input is a number."""
+    """The `onnx.ModelProto`. Every input is a feed; `codl.frontend.binding` gives its dimensions numbers."""
     label: str
     """The model in messages: its file name."""
     path: str | None
     """None for a model given as bytes."""
     inputs: tuple[Argument, ...]
     """Feeds as declared, before dimensions were bound."""
+    overridable: tuple[Argument, ...]
+    """Initializers that are inputs too: a feed takes their place."""
+    originals: Mapping[str, Any]
+    """Those initializers as the model has them, `onnx.TensorProto` by name."""
+    denotations: Mapping[str, str]
+    """What free dimensions of the inputs mean, by their name, such as `DATA_BATCH`."""
     outputs: Mapping[str, DeclaredShape | None]
     """Output name -> declared shape, None where the model declares none."""
+    metadata: Metadata
     opset: int
 
+    @property
+    def free_dimensions(self) -> tuple[str, ...]:
+        """Names of the dimensions of inputs that the model leaves open, sorted."""
+        return tuple(sorted({d for a in self.inputs for d in a.shape if isinstance(d, str)}))
 
-def read_source(
-    model: str | os.PathLike[str] | bytes, *, dimensions: Mapping[str, int] | None = None
-) -> Source:
-    """Return a model with its weights in memory, initializers taken out of its inputs, and dimensions bound.
+
+def read_source(model: str | os.PathLike[str] | bytes) -> Source:
+    """Return a model with its weights in memory and initializers taken out of its inputs.
 
     Args:
         model: Path of an ONNX file, or its content.
-        dimensions: Values of free dimensions, by name.
 
     Raises:
-        ModelError: The file cannot be read, is no ONNX model, is too old, or a dimension stays free.
+        ModelError: The file cannot be read, is no ONNX model, or is too old.
         UnsupportedError: An input is no float32 tensor.
     """
     path = None if isinstance(model, bytes) else Path(model)
@@ -67,16 +91,19 @@ def read_source(
     proto = _parse(data, label)
     _check_versions(proto, label)
     _load_external_data(proto, label, path)
+    overridable = _find_overridable(proto)
+    originals = {name: t for t in proto.graph.initializer if (name := t.name) in overridable}
     _drop_initializer_inputs(proto)
-    inputs = tuple(_describe_input(value, label) for value in proto.graph.input)
-    outputs = {value.name: _declared_shape(value) for value in proto.graph.output}
-    _bind(proto, inputs, dimensions or {}, label)
     return Source(
         proto=proto,
         label=label,
         path=None if path is None else str(path),
-        inputs=inputs,
-        outputs=outputs,
+        inputs=tuple(_describe_input(value, label) for value in proto.graph.input),
+        overridable=tuple(overridable.values()),
+        originals={name: _copy(tensor) for name, tensor in originals.items()},
+        denotations=_read_denotations(proto),
+        outputs={value.name: _declared_shape(value) for value in proto.graph.output},
+        metadata=_read_metadata(proto),
         opset=find_opset(proto),
     )
 
@@ -158,6 +185,51 @@ def _drop_initializer_inputs(proto: Any) -> None:
     proto.ir_version = max(proto.ir_version, 4)
 
 
+def _find_overridable(proto: Any) -> dict[str, Argument]:
+    """Return the initializers that a feed may replace: from IR 4 on, those that are inputs too."""
+    known = {tensor.name: tensor for tensor in proto.graph.initializer}
+    if proto.ir_version < _OVERRIDABLE_IR:
+        return {}
+    return {
+        value.name: Argument(
+            name=value.name,
+            shape=_declared_shape(value) or tuple(known[value.name].dims),
+            type=f"tensor({name_type(known[value.name].data_type)})",
+        )
+        for value in proto.graph.input
+        if value.name in known
+    }
+
+
+def _copy(tensor: Any) -> Any:
+    """Return a tensor that stays when the model's own is written over."""
+    copied = onnx.TensorProto()
+    copied.CopyFrom(tensor)
+    return copied
+
+
+def _read_denotations(proto: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for value in proto.graph.input:
+        shape = _declared_shape(value) or ()
+        for dim, declared in zip(value.type.tensor_type.shape.dim, shape, strict=True):
+            if isinstance(declared, str) and dim.denotation:
+                found[declared] = dim.denotation
+    return found
+
+
+def _read_metadata(proto: Any) -> Metadata:
+    return Metadata(
+        producer_name=proto.producer_name,
+        domain=proto.domain,
+        description=proto.doc_string,
+        version=proto.model_version,
+        graph_name=proto.graph.name,
+        graph_description=proto.graph.doc_string,
+        custom={entry.key: entry.value for entry in proto.metadata_props},
+    )
+
+
 def _describe_input(value: Any, label: str) -> Argument:
     kind = value.type.WhichOneof("value")
     element = value.type.tensor_type.elem_type
@@ -182,35 +254,6 @@ def _declared_shape(value: Any) -> DeclaredShape | None:
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}[{axis}]"
         for axis, dim in enumerate(tensor.shape.dim)
     )
-
-
-def _bind(proto: Any, inputs: tuple[Argument, ...], dimensions: Mapping[str, int], label: str) -> None:
-    """Write the values of free dimensions into the model's inputs, and forget shapes stated elsewhere."""
-    free = sorted({dim for argument in inputs for dim in argument.shape if isinstance(dim, str)})
-    for name, value in dimensions.items():
-        if name not in free:
-            raise ModelError(
-                f"{label}: got a value for dimension {name!r}, expected one of {free or 'none'}; "
-                "name a free dimension of an input"
-            )
-        if value < 1:
-            raise ModelError(
-                f"{label}: dimension {name!r}: got {value}, expected 1 or more; give another value"
-            )
-    missing = [name for name in free if name not in dimensions]
-    if missing:
-        owners = [a.name for a in inputs if set(a.shape) & set(missing)]
-        given = ", ".join(f"{name!r}: 1" for name in missing)
-        raise ModelError(
-            f"{label}: inputs {owners}: got free dimensions {missing}, expected numbers; "
-            f"bind them, for instance dimensions={{{given}}}"
-        )
-    for value, argument in zip(proto.graph.input, inputs, strict=True):
-        for dim, declared in zip(value.type.tensor_type.shape.dim, argument.shape, strict=True):
-            dim.dim_value = dimensions[declared] if isinstance(declared, str) else declared
-    del proto.graph.value_info[:]
-    for value in proto.graph.output:
-        value.type.tensor_type.ClearField("shape")
 
 
 def _one_line(error: Exception) -> str:

@@ -22,6 +22,11 @@ class ActivationKind(StrEnum):
     CLIP = "clip"
     """min = alpha, max = beta"""
     LEAKY_RELU = "leaky_relu"
+    ELU = "elu"
+    SIGMOID = "sigmoid"
+    HARD_SIGMOID = "hard_sigmoid"
+    HARD_SWISH = "hard_swish"
+    TANH = "tanh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +124,10 @@ class BinaryKind(StrEnum):
 
     ADD = "add"
     MUL = "mul"
+    SUB = "sub"
+    DIV = "div"
+    PRELU = "prelu"
+    """a where a >= 0, a * b elsewhere"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +168,148 @@ class SpaceToDepth:
     block: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthToSpace:
+    """[N, C, H, W] -> [N, C/(b*b), H*b, W*b]."""
+
+    block: int
+    is_column_major: bool = False
+    """ONNX mode CRD: the block offset is innermost in the channels; otherwise (DCR) outermost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvTranspose2d:
+    """2-D transposed convolution. Inputs: x [N, IC, H, W], weight [IC, OC/groups, KH, KW], bias [OC] or none.
+
+    Output padding is already applied: the output shape tells.
+    """
+
+    kernel: Pair
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    pads: Pads = (0, 0, 0, 0)
+    groups: int = 1
+    has_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMoments:
+    """Partial moments: x [N, C, H, W] -> [N, C, H, 2], mean and sum of squared deviations of each row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombineMoments:
+    """Inputs: moments [N, C, H, 2], scale [C], shift [C] -> [N, C, 1, 2], a factor and a summand.
+
+    The factor is scale / sqrt(variance + epsilon), the summand shift - mean * factor; rows are merged in
+    ascending order.
+
+    Source:
+        Chan, Golub and LeVeque, Updating Formulae for Computing Sample Variances, 1979.
+    """
+
+    epsilon: float
+    row_length: int
+    """Elements that each row's moments were taken over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normalize:
+    """Inputs: x [N, C, H, W], factors [N, C, 1, 2] -> x * factor + summand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalResponseNorm:
+    """ONNX LRN over `size` neighbouring channels: x / (bias + alpha / size * sum of squares) ^ beta."""
+
+    size: int
+    alpha: float
+    beta: float
+    bias: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """out[i] = x[begin + i * step] along each axis; steps may be negative. Split makes one for each output."""
+
+    begin: tuple[int, ...]
+    step: tuple[int, ...]
+
+
+class PadMode(StrEnum):
+    """What a padded element holds."""
+
+    CONSTANT = "constant"
+    REFLECT = "reflect"
+    EDGE = "edge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pad:
+    """out[i] = x[i - before] along each axis; negative `before` crops."""
+
+    before: tuple[int, ...]
+    mode: PadMode = PadMode.CONSTANT
+    value: float = 0.0
+
+
+class ResizeMode(StrEnum):
+    """How a resized element is made."""
+
+    NEAREST = "nearest"
+    LINEAR = "linear"
+
+
+class Coordinates(StrEnum):
+    """ONNX coordinate_transformation_mode of Resize."""
+
+    HALF_PIXEL = "half_pixel"
+    PYTORCH_HALF_PIXEL = "pytorch_half_pixel"
+    ALIGN_CORNERS = "align_corners"
+    ASYMMETRIC = "asymmetric"
+
+
+class Rounding(StrEnum):
+    """ONNX nearest_mode of Resize."""
+
+    PREFER_FLOOR = "round_prefer_floor"
+    PREFER_CEIL = "round_prefer_ceil"
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize2d:
+    """Resizing of height and width, x [N, C, H, W] -> [N, C, OH, OW]."""
+
+    mode: ResizeMode
+    scale: tuple[float, float]
+    """(vertical, horizontal), as given or output / input."""
+    coordinates: Coordinates = Coordinates.HALF_PIXEL
+    rounding: Rounding = Rounding.PREFER_FLOOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceMean:
+    """Mean over `axes` (non-negative, ascending), which stay with length 1. Input: x, any shape."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transpose:
+    """Output axis i is input axis `order[i]`. Input: x, any shape."""
+
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelShuffle:
+    """[N, C, H, W]: channels seen as [groups, C/groups], transposed."""
+
+    groups: int
+
+
 Op = (
     Conv2d
     | MatMul
@@ -172,4 +323,16 @@ Op = (
     | Reshape
     | Softmax
     | SpaceToDepth
+    | DepthToSpace
+    | ConvTranspose2d
+    | RowMoments
+    | CombineMoments
+    | Normalize
+    | LocalResponseNorm
+    | Slice
+    | Pad
+    | Resize2d
+    | ReduceMean
+    | Transpose
+    | ChannelShuffle
 )

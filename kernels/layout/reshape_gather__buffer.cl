@@ -41,8 +41,10 @@ void reshape_gather__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int dst
                 __global const float *s = src + AT(src, p, q, r, t);
                 if (dst_c == 1 && src_c == 1 && count >= VECTOR)
                     FOR_EACH_VECTOR(count, STEP)
+                else if (dst_c == 1)
+                    for (int i = 0; i < count; ++i, s += src_c) d[i] = *s;
                 else
-                    for (int i = 0; i < count; ++i) d[i * dst_c] = s[i * src_c];
+                    for (int i = 0; i < count; ++i, d += dst_c, s += src_c) *d = *s;
                 done += count;
                 t = 0;
                 if (++r == src_width) {

@@ -24,60 +24,57 @@
 #define AVERAGE 0
 #endif
 
-// A mean adds; a maximum notes NaN apart, in a chain of its own, so that each step is short.
-#if AVERAGE
-#define STATE(T, name) T name = (T)(start)
-#define TAKE(T, name, tap) name += (tap)
-#define RESULT(T, name) (name * reciprocal)
-#else
-#define STATE(T, name)            \
-    T name = (T)(start);          \
-    INTS(T) name##_nan = (INTS(T))(0)
-#define TAKE(T, name, tap)            \
-    {                                 \
-        name##_nan |= (tap) != (tap); \
-        name = fmax(name, tap);       \
-    }
-#define RESULT(T, name) (name##_nan ? (T)(NAN) : name)
-#endif
-#define INTS(T) JOIN(INTS_, T)
-#define INTS_float int
-#define INTS_float4 int4
-#define INTS_float8 int8
-#define INTS_float16 int16
-
 // Walks the pointer t over the window's taps inside the image, in the order (kh, kw).
 #define FOR_EACH_TAP(t, s)                                                                                  \
     for (int kh = 0; kh < tap_rows; ++kh)                                                                   \
         for (__global const float *t = (s) + kh * row_step, *t##_end = t + tap_columns * column_step;        \
              t != t##_end; t += column_step)
 
-// Results of T lanes at channel `at`.
-#define POOL(T, LOAD, STORE, at)                                                                            \
-    {                                                                                                       \
-        STATE(T, value);                                                                                    \
-        FOR_EACH_TAP(t, s + (at)) {                                                                         \
-            const T tap = LOAD(t);                                                                          \
-            TAKE(T, value, tap);                                                                            \
-        }                                                                                                   \
-        STORE(RESULT(T, value), d + (at));                                                                  \
+// A maximum also sums its taps: only where the sum is NaN may a tap be, and the window is walked again with care.
+#define TAKE(value, sum, tap)                        \
+    {                                                \
+        const VEC x = tap;                           \
+        sum += x;                                    \
+        if (!AVERAGE) value = x > value ? x : value; \
     }
-#define LOAD_FLOAT(pointer) (*(pointer))
-#define STORE_FLOAT(value, pointer) (*(pointer) = (value))
+#define TAKE_WITH_CARE(value, tap) value = (tap) > value || (tap) != (tap) ? (tap) : value
+#define WALK_AGAIN(value, sum, at)                                                                          \
+    if (!AVERAGE && any(sum != sum)) FOR_EACH_TAP(t, s + (at)) TAKE_WITH_CARE(value, VLOAD(t));
+#define RESULT(value, sum) (AVERAGE ? sum * reciprocal : value)
+
+// Results of one vector of channels.
+#define POOL_VECTOR(at)                                                                                     \
+    {                                                                                                       \
+        VEC value = (VEC)(start), sum = (VEC)(0.0f);                                                        \
+        FOR_EACH_TAP(t, s + (at)) TAKE(value, sum, VLOAD(t))                                                \
+        WALK_AGAIN(value, sum, at)                                                                          \
+        VSTORE(RESULT(value, sum), d + (at));                                                               \
+    }
 
 // Results of two vectors at once, which may overlap.
 #define POOL_PAIR(first, second)                                                                            \
     {                                                                                                       \
         const int shift = (second) - (first);                                                               \
-        STATE(VEC, value);                                                                                  \
-        STATE(VEC, other);                                                                                  \
+        VEC value_0 = (VEC)(start), value_1 = value_0, sum_0 = (VEC)(0.0f), sum_1 = sum_0;                  \
         FOR_EACH_TAP(t, s + (first)) {                                                                      \
-            const VEC tap = VLOAD(t), other_tap = VLOAD(t + shift);                                         \
-            TAKE(VEC, value, tap);                                                                          \
-            TAKE(VEC, other, other_tap);                                                                    \
+            TAKE(value_0, sum_0, VLOAD(t))                                                                  \
+            TAKE(value_1, sum_1, VLOAD(t + shift))                                                          \
         }                                                                                                   \
-        VSTORE(RESULT(VEC, value), d + (first));                                                            \
-        VSTORE(RESULT(VEC, other), d + (second));                                                           \
+        WALK_AGAIN(value_0, sum_0, first)                                                                   \
+        WALK_AGAIN(value_1, sum_1, second)                                                                  \
+        VSTORE(RESULT(value_0, sum_0), d + (first));                                                        \
+        VSTORE(RESULT(value_1, sum_1), d + (second));                                                       \
+    }
+
+// Result of one channel.
+#define POOL_CHANNEL(at)                                                                                    \
+    {                                                                                                       \
+        float value = start, sum = 0.0f;                                                                    \
+        FOR_EACH_TAP(t, s + (at)) {                                                                         \
+            sum += *t;                                                                                      \
+            TAKE_WITH_CARE(value, *t);                                                                      \
+        }                                                                                                   \
+        d[at] = RESULT(value, sum);                                                                         \
     }
 
 // Taps k of a window with 0 <= start + k * dilation < length.
@@ -116,22 +113,23 @@ void pool2d_direct__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int heig
             const taps_t all_columns = taps_in(left + pad_left, kernel_width, dilation_width, padded_width);
             const int counted = (is_padding_counted ? all_rows : rows).count *
                                 (is_padding_counted ? all_columns : columns).count;
-            const float start = 0.0f, reciprocal = is_empty ? 0.0f : 1.0f / counted;
+            const float reciprocal = is_empty ? 0.0f : 1.0f / counted;
 #else
-            const float start = is_empty ? -FLT_MAX : -INFINITY;
+            const float reciprocal = 1.0f;
 #endif
+            const float start = is_empty ? -FLT_MAX : -INFINITY;
             __global const float *s = src;
             if (!is_empty)
                 s += AT(src, n, top + rows.begin * dilation_height, left + columns.begin * dilation_width,
                         c_begin + run.channel);
             if (run.length == VECTOR) {
-                POOL(VEC, VLOAD, VSTORE, 0)
+                POOL_VECTOR(0)
             } else if (run.length > VECTOR) {
                 const int last = run.length - VECTOR;
                 for (int at = 0; at < run.length; at += 2 * VECTOR)
                     POOL_PAIR(min(at, last), min(at + VECTOR, last))
             } else {
-                for (int i = 0; i < run.length; ++i) POOL(float, LOAD_FLOAT, STORE_FLOAT, i)
+                for (int i = 0; i < run.length; ++i) POOL_CHANNEL(i)
             }
         }
     }

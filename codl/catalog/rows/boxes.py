@@ -45,7 +45,8 @@ class BoxLaunch:
         for suffix, values in (("begin", self.begin), ("count", self.extent)):
             for place, letter in enumerate("nhwc"):
                 named[f"{letter}_{suffix}"] = values[:, place]
-        return {**named, "item_rows": self.item_rows, "item_channels": self.item_channels}
+        named |= {"item_rows": self.item_rows, "item_channels": self.item_channels}
+        return dict(named)
 
     def units(self, info: DeviceInfo, lanes: int, work: IntArray | int = 1) -> Mapping[str, IntArray]:
         """Return what the busiest compute unit does: work-items, and steps over vectors inside them.
@@ -100,7 +101,7 @@ def lanes_for(info: DeviceInfo, channels: int) -> Parameters:
 
     Args:
         info: The device.
-        channels: Length of the whole tensor along kernel dimension c.
+        channels: Length of the lines that the kernel walks on the whole tensor.
     """
     widest = max(LANES[0], min(info.vector_width, channels))
     return {"VECTOR": max(lanes for lanes in LANES if lanes <= widest)}

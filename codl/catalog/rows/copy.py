@@ -6,6 +6,8 @@ import numpy as np
 
 from codl.catalog.rows.boxes import (
     FLOAT_BYTES,
+    BoxLaunch,
+    box_in,
     constants_like,
     has_rank_up_to,
     is_plain,
@@ -27,6 +29,9 @@ from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 COPY, GATHER = "layout_copy__buffer", "reshape_gather__buffer"
+_BLOCK_COLUMNS = 256
+_LEAST_GATHER = 8192
+"""Elements that make a work-item of a gather worth its start."""
 _LANES = 8
 """VECTOR of both kernels: moving values gains nothing from wider vectors."""
 
@@ -135,7 +140,7 @@ def _describe_gather(
     names = (node.output, node.inputs[0])
     shapes = [graph.shape(name) for name in names]
     dims = [_onnx_dims(shape) for shape in shapes]
-    launch = share_box(out, dims[0], info, work=4)
+    launch = _share_blocks(out, dims[0])
     _, written = moved_bytes(node, graph, out)
     (_, *dst), (_, *src) = (_onnx_shape(shape) for shape in shapes)
     batch = LaunchBatch(
@@ -156,6 +161,14 @@ def _describe_gather(
         flops=np.zeros(out.count, np.int64),
     )
     return (batch,)
+
+
+def _share_blocks(out: Boxes, dims: KernelDims) -> BoxLaunch:
+    """Return work-items of some rows and columns: neighbouring rows often share the cache lines they move."""
+    begin, extent = box_in(out, dims)
+    columns = np.clip(extent[:, 3], 1, _BLOCK_COLUMNS)
+    rows = np.clip(_LEAST_GATHER // columns, 1, np.maximum(extent[:, :3].prod(axis=1), 1))
+    return BoxLaunch(begin=begin, extent=extent, item_rows=rows, item_channels=columns)
 
 
 def _long_axes(shape: Shape) -> list[int]:

@@ -1,6 +1,7 @@
 """Rows for functions of single elements: Unary, Binary with broadcasting, Affine by channel."""
 
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from codl.catalog.rows.boxes import (
     constants_like,
     has_rank_up_to,
     has_residual,
+    innermost_length,
     lanes_for,
     moved_bytes,
     share_box,
@@ -36,7 +38,7 @@ UNARY, BINARY, AFFINE = "elementwise_unary__buffer", "elementwise_binary__buffer
 def _accepts_unary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if not isinstance(node.op, Unary) or has_residual(node) or not has_rank_up_to(4, node, graph):
         return None
-    return lanes_for(info)
+    return lanes_for(info, prod(graph.shape(node.output)))
 
 
 def _describe_unary(
@@ -61,7 +63,9 @@ def _describe_unary(
 def _accepts_binary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if not isinstance(node.op, Binary) or not has_rank_up_to(4, node, graph):
         return None
-    return lanes_for(info)
+    shape = graph.shape(node.output)
+    is_repeated = any(graph.shape(name) != shape for name in node.inputs)
+    return lanes_for(info, innermost_length(shape) if is_repeated else prod(shape))
 
 
 def _describe_binary(
@@ -94,7 +98,7 @@ def _accepts_affine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | 
         return None
     if any(name not in graph.constants for name in node.inputs[1:3]):
         return None
-    return lanes_for(info)
+    return lanes_for(info, graph.shape(node.output)[1])
 
 
 def _affine_dims(rank: int) -> KernelDims:

@@ -11,10 +11,9 @@ from codl.machine import DeviceInfo
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    del graph
     if not isinstance(node.op, Pool2d) or not is_plain(node):
         return None
-    return {**lanes_for(info), "AVERAGE": int(node.op.kind is PoolKind.AVERAGE)}
+    return {**lanes_for(info, graph.shape(node.output)[1]), "AVERAGE": int(node.op.kind is PoolKind.AVERAGE)}
 
 
 def _describe(

@@ -12,6 +12,7 @@ from codl.catalog.rows.boxes import (
     box_in,
     constants_like,
     has_rank_up_to,
+    innermost_length,
     is_plain,
     lanes_for,
     moved_bytes,
@@ -40,9 +41,10 @@ def _innermost(rank: int) -> int:
 def _accepts(node: Node, graph: Graph, info: DeviceInfo, *, innermost: bool) -> Parameters | None:
     if not isinstance(node.op, Softmax) or not is_plain(node) or not has_rank_up_to(4, node, graph):
         return None
-    if (node.op.axis == _innermost(len(graph.shape(node.output)))) != innermost:
+    shape = graph.shape(node.output)
+    if (node.op.axis == _innermost(len(shape))) != innermost:
         return None
-    return lanes_for(info)
+    return lanes_for(info, innermost_length(shape))
 
 
 def _accepts_rows(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:

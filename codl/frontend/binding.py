@@ -1,0 +1,77 @@
+"""Gives the free dimensions of a model numbers, and initializers that are inputs too other values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import numpy_helper
+
+from codl.errors import ModelError
+from codl.frontend.reader import Source
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Input name -> its shape."""
+Values = Mapping[str, npt.NDArray[Any]]
+"""Initializer name -> what takes its place."""
+
+
+def find_shapes(source: Source, dimensions: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every input.
+
+    Args:
+        source: The model.
+        dimensions: Values of its free dimensions, by name.
+
+    Raises:
+        ModelError: A dimension stays free, is none of the model's, or is less than 1.
+    """
+    label, free = source.label, source.free_dimensions
+    for name, value in dimensions.items():
+        if name not in free:
+            raise ModelError(
+                f"{label}: got a value for dimension {name!r}, expected one of {list(free) or 'none'}; "
+                "name a free dimension of an input"
+            )
+        if value < 1:
+            raise ModelError(
+                f"{label}: dimension {name!r}: got {value}, expected 1 or more; give another value"
+            )
+    missing = [name for name in free if name not in dimensions]
+    if missing:
+        owners = [a.name for a in source.inputs if set(a.shape) & set(missing)]
+        given = ", ".join(f"{name!r}: 1" for name in missing)
+        raise ModelError(
+            f"{label}: inputs {owners}: got free dimensions {missing}, expected numbers; "
+            f"bind them, for instance dimensions={{{given}}}"
+        )
+    return {
+        a.name: tuple(dimensions[dim] if isinstance(dim, str) else dim for dim in a.shape)
+        for a in source.inputs
+    }
+
+
+def bind(source: Source, *, shapes: Shapes, initializers: Values | None = None) -> None:
+    """Write shapes into the model's inputs and values into its initializers; forget shapes stated elsewhere.
+
+    A later call starts from what the model declares, whatever an earlier one wrote.
+
+    Args:
+        source: The model; its `proto` is changed.
+        shapes: Shape of every input.
+        initializers: What takes the place of initializers, of their type.
+    """
+    graph = source.proto.graph
+    for value in graph.input:
+        for dim, length in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
+            dim.dim_value = length
+    del graph.value_info[:]
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    given = initializers or {}
+    for tensor in graph.initializer:
+        if tensor.name in given:
+            value = np.ascontiguousarray(given[tensor.name]).reshape(np.shape(given[tensor.name]))
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+        elif tensor.name in source.originals:
+            tensor.CopyFrom(source.originals[tensor.name])

@@ -1,0 +1,64 @@
+"""The table's own laws: files, names, defaults, parameters."""
+
+import re
+
+import pytest
+
+from codl.assets import kernels_dir
+from codl.catalog.choose import choose
+from codl.catalog.source import read_source
+from codl.catalog.spec import Implementation
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.devices.drivers import OpenedDevice
+from codl.devices.opencl import open_device
+from tests.catalog.nodes import NODES, Sample, device_info
+
+EACH_ROW = pytest.mark.parametrize("row", IMPLEMENTATIONS, ids=[row.name for row in IMPLEMENTATIONS])
+
+
+def test_row_names_are_unique() -> None:
+    names = [row.name for row in IMPLEMENTATIONS]
+    assert len(set(names)) == len(names)
+
+
+@EACH_ROW
+def test_file_entry_point_and_row_share_one_name(row: Implementation) -> None:
+    assert (kernels_dir() / row.source).is_file()
+    assert row.source.rsplit("/", 1)[1] == f"{row.name}.cl"
+    assert re.fullmatch(r"[a-z0-9_]+__[a-z]+", row.name)
+    entries = re.findall(r"__kernel[^{]*?\bvoid\s+(\w+)\s*\(", read_source(row.source))
+    assert entries == [row.name]
+
+
+@EACH_ROW
+def test_every_parameter_has_an_allowed_default(row: Implementation) -> None:
+    defaults = re.findall(r"#ifndef (\w+)\n#define \1 (\w+)\n#endif", read_source(row.source))
+    values: dict[str, str] = dict(defaults)
+    for name, allowed in row.allowed.items():
+        default = values[name]
+        assert int(values.get(default, default)) in allowed
+
+
+@EACH_ROW
+def test_work_group_size_is_fixed(row: Implementation) -> None:
+    assert "reqd_work_group_size" in read_source(row.source)
+
+
+@EACH_ROW
+def test_compiles_alone(row: Implementation, devices: tuple[OpenedDevice, ...]) -> None:
+    for opened in devices:
+        open_device(opened.info.name).kernel(row.source, row.name, {})
+
+
+def test_every_kernel_file_has_a_row() -> None:
+    files = {path.relative_to(kernels_dir()).as_posix() for path in kernels_dir().rglob("*.cl")}
+    assert files == {row.source for row in IMPLEMENTATIONS}
+
+
+@pytest.mark.parametrize("vector_width", [1, 4, 8, 16])
+@pytest.mark.parametrize("sample", NODES.values(), ids=NODES)
+def test_chosen_parameters_are_allowed(sample: Sample, vector_width: int) -> None:
+    selection = choose(sample.node, sample.graph, device_info(vector_width))
+    assert set(selection.parameters) == set(selection.implementation.allowed)
+    for name, value in selection.parameters.items():
+        assert value in selection.implementation.allowed[name]
