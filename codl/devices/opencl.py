@@ -1,5 +1,6 @@
 """A device at work: its context, its queue, its programs and its buffers."""
 
+import copy
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -31,6 +32,21 @@ class Device:
         self._cl_device = cl_device
         self._programs: dict[tuple[str, str], Any] = {}
         self._zeros: Any = None
+
+    def with_profiling(self) -> "Device":
+        """Return the same device with another queue, whose events know when they ran; programs are shared.
+
+        Raises:
+            DeviceError: The driver refuses such a queue.
+        """
+        twin = copy.copy(self)
+        try:
+            twin.queue = cl.CommandQueue(
+                self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
+            )
+        except cl.Error as error:
+            raise DeviceError(f"{self.info.name}: driver refused a queue with profiling: {error}") from error
+        return twin
 
     @property
     def program_count(self) -> int:

@@ -16,6 +16,7 @@ from codl.devices.opencl import Device
 from codl.errors import DeviceError
 from codl.executor.placement import Placement
 from codl.executor.run import Executable
+from codl.executor.trace import EventKind, Label
 from codl.executor.weights import Weights
 from codl.ir.graph import Graph
 from codl.ir.regions import Boxes, Region
@@ -25,6 +26,8 @@ from codl.plan.schedule import Copy, Launch, Meet, Publish, make_schedule
 from codl.plan.steps import Plan
 
 Call = Callable[[], object]
+Entry = tuple[Call, Label | None]
+"""A prepared call and what it does; None for one that no trace shows."""
 _INT_LIMIT = 2**31
 
 
@@ -64,8 +67,8 @@ class _Compiler:
         is_copied = sharing is Sharing.COPIED
         self._schedule = make_schedule(graph, plan, is_copied=is_copied)
         self._placement = Placement(graph, self._schedule, devices, is_copied=is_copied)
-        self._script: list[Call] = []
-        self._pending: list[list[Call]] = [[] for _ in devices]
+        self._script: list[Entry] = []
+        self._pending: list[list[Entry]] = [[] for _ in devices]
         self._keep: list[Any] = []
         self._launch_count = 0
 
@@ -84,7 +87,8 @@ class _Compiler:
             graph=self._graph,
             plan=self._plan,
             devices=self._devices,
-            script=tuple(self._script),
+            script=tuple(call for call, _ in self._script),
+            labels=tuple(label for _, label in self._script),
             placement=self._placement,
             keep=tuple(self._keep),
             launch_count=self._launch_count,
@@ -95,9 +99,11 @@ class _Compiler:
         for device in start_order([device.info for device in self._devices]):
             if self._pending[device]:
                 self._script.extend(self._pending[device])
-                self._script.append(self._devices[device].queue.flush)
+                self._script.append((self._devices[device].queue.flush, None))
                 self._pending[device] = []
-        self._script.extend(self._devices[device].finish for device in sources)
+        self._script.extend(
+            (self._devices[device].finish, Label(kind=EventKind.WAIT, device=device)) for device in sources
+        )
 
     def _copy(self, transfer: Transfer) -> None:
         """Lay out a copy through the host: read at once, write when the destination gets there."""
@@ -105,10 +111,12 @@ class _Compiler:
         is_end = HOST in (transfer.source, transfer.destination)
         host = self._placement.hosts[tensor] if is_end else place_host(region)
         if transfer.source != HOST:
-            self._script.append(self._host_copy(tensor, region, transfer.source, host).read)
+            label = Label(kind=EventKind.READ, device=transfer.source, name=tensor)
+            self._script.append((self._host_copy(tensor, region, transfer.source, host).read, label))
         if transfer.destination != HOST:
             copy = self._host_copy(tensor, region, transfer.destination, host)
-            self._pending[transfer.destination].append(copy.write)
+            label = Label(kind=EventKind.WRITE, device=transfer.destination, name=tensor)
+            self._pending[transfer.destination].append((copy.write, label))
 
     def _host_copy(self, tensor: str, region: Region, device: int, host: Storage) -> HostCopy:
         storage = self._placement.target(tensor, device)
@@ -122,7 +130,8 @@ class _Compiler:
         batches = row.describe(node, self._graph, Boxes.of([action.region]), info, selection.parameters)
         for batch in batches:
             storages = [self._operand(action, arg, node.output) for arg in batch.tensors]
-            self._bind(batch, storages, row.source, selection.parameters, action.device)
+            label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name)
+            self._bind(batch, storages, row.source, selection.parameters, label)
 
     def _operand(self, action: Launch, arg: TensorArg, output: str) -> Storage:
         device = action.device
@@ -140,7 +149,8 @@ class _Compiler:
         row, batch = copy_batch(tensor, self._graph.shape(tensor), Boxes.of([action.region]), info)
         shared = self._placement.shared(tensor, device)
         assert shared is not None
-        self._bind(batch, [shared, self._placement.target(tensor, device)], row.source, {}, device)
+        label = Label(kind=EventKind.PUBLISH, device=device, name=tensor)
+        self._bind(batch, [shared, self._placement.target(tensor, device)], row.source, {}, label)
 
     def _bind(
         self,
@@ -148,13 +158,13 @@ class _Compiler:
         storages: Sequence[Storage],
         source: str,
         parameters: Parameters,
-        device: int,
+        label: Label,
     ) -> None:
         """Bind one kernel: the first candidate of ``batch`` with every argument fixed."""
         global_size = tuple(int(size) for size in batch.global_size[0])
         if 0 in global_size:
             return
-        owner = self._devices[device]
+        owner = self._devices[label.device]
         kernel = owner.kernel(source, batch.entry, parameters)
         args: list[Any] = []
         for arg, storage in zip(batch.tensors, storages, strict=True):
@@ -171,9 +181,8 @@ class _Compiler:
         kernel.set_args(*args)
         self._keep.append((kernel, args))  # OpenCL retains no buffer for a bound kernel
         self._launch_count += 1
-        self._pending[device].append(
-            partial(cl.enqueue_nd_range_kernel, owner.queue, kernel, global_size, batch.local_size)
-        )
+        call = partial(cl.enqueue_nd_range_kernel, owner.queue, kernel, global_size, batch.local_size)
+        self._pending[label.device].append((call, label))
 
 
 def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:

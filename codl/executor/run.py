@@ -8,6 +8,7 @@ import numpy as np
 from codl.devices.limits import pinned_caller
 from codl.devices.opencl import Device
 from codl.executor.placement import Placement
+from codl.executor.trace import Label, Trace, play_traced
 from codl.ir.graph import FloatArray, Graph
 from codl.plan.steps import Plan
 
@@ -22,6 +23,7 @@ class Executable:
         plan: Plan,
         devices: Sequence[Device],
         script: tuple[Callable[[], object], ...],
+        labels: tuple[Label | None, ...],
         placement: Placement,
         keep: tuple[Any, ...],
         launch_count: int,
@@ -31,7 +33,7 @@ class Executable:
         """Kernels enqueued by one run, over all devices."""
         self.activation_bytes = placement.count_bytes()
         """Planned memory of activations by device name; `shared` is what coherent devices share."""
-        self._script = script
+        self._script, self._labels = script, labels
         self._placement = placement
         self._inputs = {name: placement.hosts[name].view() for name in graph.inputs}
         self._outputs = {name: placement.hosts[name].view() for name in graph.outputs}
@@ -43,11 +45,28 @@ class Executable:
         Args:
             feeds: One float32 array for each graph input, shapes already checked.
         """
-        for name, view in self._inputs.items():
-            np.copyto(view, feeds[name])
+        self._take(feeds)
         with pinned_caller():
             for call in self._script:
                 call()
+        return self._give()
+
+    def run_traced(self, feeds: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], Trace]:
+        """Return what `run` does, and when each launch, copy and wait took place.
+
+        Raises:
+            DeviceError: The executable was compiled for devices without profiling.
+        """
+        self._take(feeds)
+        with pinned_caller():
+            trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])
+        return self._give(), trace
+
+    def _take(self, feeds: Mapping[str, FloatArray]) -> None:
+        for name, view in self._inputs.items():
+            np.copyto(view, feeds[name])
+
+    def _give(self) -> dict[str, FloatArray]:
         return {name: np.array(view, order="C") for name, view in self._outputs.items()}
 
     def poison(self, value: float) -> None:

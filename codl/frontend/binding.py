@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from onnx import numpy_helper
 
 from codl.errors import ModelError
@@ -70,8 +71,12 @@ def bind(source: Source, *, shapes: Shapes, initializers: Values | None = None) 
         value.type.tensor_type.ClearField("shape")
     given = initializers or {}
     for tensor in graph.initializer:
-        if tensor.name in given:
-            value = np.ascontiguousarray(given[tensor.name]).reshape(np.shape(given[tensor.name]))
-            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
-        elif tensor.name in source.originals:
-            tensor.CopyFrom(source.originals[tensor.name])
+        name = tensor.name
+        if name in given:
+            if name not in source.originals:
+                source.originals[name] = onnx.TensorProto()
+                source.originals[name].CopyFrom(tensor)
+            array = np.asarray(given[name], order="C")
+            tensor.CopyFrom(numpy_helper.from_array(array, name))
+        elif name in source.originals:
+            tensor.CopyFrom(source.originals.pop(name))

@@ -60,14 +60,14 @@ class Source:
     """Feeds as declared, before dimensions were bound."""
     overridable: tuple[Argument, ...]
     """Initializers that are inputs too: a feed takes their place."""
-    originals: Mapping[str, Any]
-    """Those initializers as the model has them, `onnx.TensorProto` by name."""
     denotations: Mapping[str, str]
     """What free dimensions of the inputs mean, by their name, such as `DATA_BATCH`."""
     outputs: Mapping[str, DeclaredShape | None]
     """Output name -> declared shape, None where the model declares none."""
     metadata: Metadata
     opset: int
+    originals: dict[str, Any] = field(default_factory=dict)
+    """Initializers, `onnx.TensorProto` by name, as the model has them where `proto` has another value now."""
 
     @property
     def free_dimensions(self) -> tuple[str, ...]:
@@ -92,7 +92,6 @@ def read_source(model: str | os.PathLike[str] | bytes) -> Source:
     _check_versions(proto, label)
     _load_external_data(proto, label, path)
     overridable = _find_overridable(proto)
-    originals = {name: t for t in proto.graph.initializer if (name := t.name) in overridable}
     _drop_initializer_inputs(proto)
     return Source(
         proto=proto,
@@ -100,7 +99,6 @@ def read_source(model: str | os.PathLike[str] | bytes) -> Source:
         path=None if path is None else str(path),
         inputs=tuple(_describe_input(value, label) for value in proto.graph.input),
         overridable=tuple(overridable.values()),
-        originals={name: _copy(tensor) for name, tensor in originals.items()},
         denotations=_read_denotations(proto),
         outputs={value.name: _declared_shape(value) for value in proto.graph.output},
         metadata=_read_metadata(proto),
@@ -199,13 +197,6 @@ def _find_overridable(proto: Any) -> dict[str, Argument]:
         for value in proto.graph.input
         if value.name in known
     }
-
-
-def _copy(tensor: Any) -> Any:
-    """Return a tensor that stays when the model's own is written over."""
-    copied = onnx.TensorProto()
-    copied.CopyFrom(tensor)
-    return copied
 
 
 def _read_denotations(proto: Any) -> dict[str, str]:

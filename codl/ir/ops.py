@@ -230,7 +230,7 @@ class LocalResponseNorm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """out[i] = x[begin + i * step] along each axis; steps may be negative. Split makes one for each output."""
+    """out[i] = x[begin + i * step] along each axis; steps may be negative. Split makes one an output."""
 
     begin: tuple[int, ...]
     step: tuple[int, ...]

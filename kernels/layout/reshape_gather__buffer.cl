@@ -44,7 +44,7 @@ void reshape_gather__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int dst
                 else if (dst_c == 1)
                     for (int i = 0; i < count; ++i, s += src_c) d[i] = *s;
                 else
-                    for (int i = 0; i < count; ++i, d += dst_c, s += src_c) *d = *s;
+                    for (int i = 0; i < count; ++i) d[i * dst_c] = s[i * src_c];
                 done += count;
                 t = 0;
                 if (++r == src_width) {

@@ -25,8 +25,9 @@ def test_names_node_and_operator_when_no_row_accepts() -> None:
 @pytest.mark.parametrize("vector_width", [1, 2, 4, 8, 16, 32])
 @pytest.mark.parametrize("rows", [1, 2, 7, 49, 3136])
 @pytest.mark.parametrize("channels", [1, 4, 16, 30, 1000])
-def test_tiles_fit_the_registers(vector_width: int, rows: int, channels: int) -> None:
-    tile = choose_tile(vector_width, rows=rows, channels=channels)
+@pytest.mark.parametrize("depth", [1, 2000])
+def test_tiles_fit_the_registers(vector_width: int, rows: int, channels: int, depth: int) -> None:
+    tile = choose_tile(vector_width, rows=rows, channels=channels, depth=depth)
     assert all(tile[name] in allowed for name, allowed in ALLOWED_TILES.items())
     vectors = tile["NR"] // tile["VECTOR"]
     registers = 32 if tile["VECTOR"] == 16 else 16
@@ -35,10 +36,15 @@ def test_tiles_fit_the_registers(vector_width: int, rows: int, channels: int) ->
 
 
 def test_few_channels_take_a_narrow_panel() -> None:
-    assert choose_tile(16, rows=100, channels=4)["NR"] == 4
-    assert choose_tile(16, rows=100, channels=16)["NR"] == 16
-    assert choose_tile(16, rows=100, channels=64)["NR"] == 32
+    panels = {n: choose_tile(16, rows=100, channels=n, depth=1000)["NR"] for n in (4, 16, 64)}
+    assert panels == {4: 4, 16: 16, 64: 32}
+
+
+def test_short_sums_take_a_wide_panel_when_it_is_well_filled() -> None:
+    panels = {n: choose_tile(16, rows=100, channels=n, depth=27)["NR"] for n in (32, 64, 72, 120)}
+    assert panels == {32: 32, 64: 64, 72: 32, 120: 64}
 
 
 def test_single_rows_take_a_wide_panel() -> None:
-    assert choose_tile(16, rows=1, channels=1000) == {"MR": 1, "NR": 64, "VECTOR": 16}
+    assert choose_tile(16, rows=1, channels=1000, depth=2048) == {"MR": 1, "NR": 64, "VECTOR": 16}
+    assert choose_tile(8, rows=1, channels=1000, depth=2048) == {"MR": 1, "NR": 32, "VECTOR": 8}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -30,7 +31,12 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
         return None
     _, outputs, out_height, out_width = graph.shape(node.output)
-    return choose_tile(info.vector_width, rows=out_height * out_width, channels=outputs // op.groups)
+    return choose_tile(
+        info.vector_width,
+        rows=out_height * out_width,
+        channels=outputs // op.groups,
+        depth=prod(graph.shape(node.inputs[1])[1:]),
+    )
 
 
 def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, nr: int) -> FloatArray:

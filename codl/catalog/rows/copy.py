@@ -30,7 +30,7 @@ from codl.machine import DeviceInfo
 
 COPY, GATHER = "layout_copy__buffer", "reshape_gather__buffer"
 _BLOCK_COLUMNS = 256
-_LEAST_GATHER = 8192
+_LEAST_GATHER = 4096
 """Elements that make a work-item of a gather worth its start."""
 _LANES = 8
 """VECTOR of both kernels: moving values gains nothing from wider vectors."""
@@ -166,8 +166,10 @@ def _describe_gather(
 def _share_blocks(out: Boxes, dims: KernelDims) -> BoxLaunch:
     """Return work-items of some rows and columns: neighbouring rows often share the cache lines they move."""
     begin, extent = box_in(out, dims)
-    columns = np.clip(extent[:, 3], 1, _BLOCK_COLUMNS)
-    rows = np.clip(_LEAST_GATHER // columns, 1, np.maximum(extent[:, :3].prod(axis=1), 1))
+    all_rows = np.maximum(extent[:, :3].prod(axis=1), 1)
+    widest = np.maximum(_LEAST_GATHER // all_rows, _BLOCK_COLUMNS)
+    columns = np.clip(extent[:, 3], 1, widest)
+    rows = np.clip(_LEAST_GATHER // columns, 1, all_rows)
     return BoxLaunch(begin=begin, extent=extent, item_rows=rows, item_channels=columns)
 
 

@@ -35,14 +35,20 @@ def _accept_packed(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | N
         return None
     if len(graph.shape(node.inputs[0])) != len(shape):
         return None
-    return choose_tile(info.vector_width, rows=shape[-2], channels=shape[-1])
+    return _choose_tile(node, graph, info)
 
 
 def _accept_plain(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     shape = graph.shape(node.output)
     if not isinstance(node.op, MatMul) or len(shape) > 4:
         return None
-    return choose_tile(info.vector_width, rows=shape[-2], channels=shape[-1])
+    return _choose_tile(node, graph, info)
+
+
+def _choose_tile(node: Node, graph: Graph, info: DeviceInfo) -> Parameters:
+    rows, columns = graph.shape(node.output)[-2:]
+    depth = graph.shape(node.inputs[0])[-1]
+    return choose_tile(info.vector_width, rows=rows, channels=columns, depth=depth)
 
 
 def _constants(node: Node, op: MatMul) -> tuple[str, ...]:

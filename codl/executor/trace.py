@@ -1,0 +1,127 @@
+"""What a run did when: one event for each launch, copy and wait, on one clock for all devices."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyopencl as cl
+
+from codl.errors import DeviceError
+
+_US_PER_NS = 1e-3
+"""OpenCL counts nanoseconds."""
+
+
+class EventKind(StrEnum):
+    """What an event is."""
+
+    LAUNCH = "launch"
+    """A kernel that computes a node's output, or a part of it."""
+    PUBLISH = "publish"
+    """A kernel that copies a device's part of a tensor to where all devices see it."""
+    READ = "read"
+    """A copy from a device to the host, with the wait for it."""
+    WRITE = "write"
+    """The handing over of a copy from the host to a device."""
+    WAIT = "wait"
+    """The host waits for a device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a prepared call does, for people."""
+
+    kind: EventKind
+    device: int
+    """Index among the plan's devices."""
+    name: str = ""
+    """Node of a launch, tensor of a copy; empty for a wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that a run did."""
+
+    kind: EventKind
+    device: str
+    name: str
+    """Node of a launch, tensor of a copy; empty for a wait."""
+    start_us: float
+    """Since the first call of the run."""
+    duration_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A run, call by call."""
+
+    events: tuple[Event, ...]
+    """By start. Launches of different devices overlap; launches of one do not."""
+    duration_us: float
+    """Of the whole run, without reading feeds and handing over outputs."""
+
+    def device_us(self, device: str) -> float:
+        """Return how long kernels ran on a device."""
+        kernels = (EventKind.LAUNCH, EventKind.PUBLISH)
+        return sum(e.duration_us for e in self.events if e.device == device and e.kind in kernels)
+
+
+def play_traced(
+    script: Sequence[Callable[[], object]], labels: Sequence[Label | None], devices: Sequence[str]
+) -> Trace:
+    """Return the trace of one run of a script.
+
+    Kernels are timed by their own device, everything else by the host. A device's
+    clock is tied to the host's at its first kernel: the host handed it over just then.
+
+    Args:
+        script: Prepared calls; those of kernels return their event, of a queue with profiling.
+        labels: What each call does; None for one that is not worth an event.
+        devices: Names of the plan's devices.
+
+    Raises:
+        DeviceError: A queue was opened without profiling.
+    """
+    played: list[tuple[Label, float, float, Any]] = []
+    begin_us = _now_us()
+    for call, label in zip(script, labels, strict=True):
+        start_us = _now_us()
+        result = call()
+        if label is not None:
+            played.append((label, start_us - begin_us, _now_us() - start_us, result))
+    duration_us = _now_us() - begin_us
+    offsets: dict[int, float] = {}
+    events = []
+    for label, called_us, call_us, result in played:
+        start_us, event_us = called_us, call_us
+        if label.kind in (EventKind.LAUNCH, EventKind.PUBLISH):
+            queued_us, kernel_us, event_us = _read_clock(result, devices[label.device])
+            start_us = offsets.setdefault(label.device, called_us - queued_us) + kernel_us
+        events.append(
+            Event(
+                kind=label.kind,
+                device=devices[label.device],
+                name=label.name,
+                start_us=start_us,
+                duration_us=event_us,
+            )
+        )
+    return Trace(events=tuple(sorted(events, key=lambda e: e.start_us)), duration_us=duration_us)
+
+
+def _read_clock(event: Any, device: str) -> tuple[float, float, float]:
+    """Return when a kernel was queued and started on the device's clock, and how long it ran, all in us."""
+    try:
+        profile = event.profile
+        queued, start, end = profile.queued, profile.start, profile.end
+    except cl.Error as error:
+        raise DeviceError(
+            f"{device}: got a queue that keeps no times ({error}), expected one with profiling"
+        ) from error
+    return queued * _US_PER_NS, start * _US_PER_NS, (end - start) * _US_PER_NS
+
+
+def _now_us() -> float:
+    return time.perf_counter_ns() * 1e-3
