@@ -4,6 +4,20 @@
 is to run on; `plan` decides without running.
 """
 
+from codl import assets
+from codl.compat import (
+    devices,
+    disable_telemetry_events,
+    emulate_pair,
+    enable_telemetry_events,
+    get_all_providers,
+    get_available_providers,
+    get_device,
+    preload_dlls,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_seed,
+)
 from codl.errors import (
     BuildError,
     CacheError,
@@ -17,11 +31,12 @@ from codl.errors import (
     UnsupportedError,
 )
 from codl.machine import DeviceInfo
-from codl.options import SessionOptions
+from codl.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 from codl.plan.steps import Plan
-from codl.session import InferenceSession, NodeArg, devices, emulate_pair, plan
+from codl.session import InferenceSession, IOBinding, plan
+from codl.values import ModelMetadata, NodeArg, OrtValue
 
-__version__ = "0.1.0"
+__version__ = assets.VERSION
 __all__ = [
     "BuildError",
     "CacheError",
@@ -29,16 +44,32 @@ __all__ = [
     "DeviceError",
     "DeviceInfo",
     "DriverError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
     "InferenceSession",
     "InputError",
     "ModelError",
+    "ModelMetadata",
     "NodeArg",
+    "OrtValue",
     "Plan",
     "PlanError",
     "ProfileError",
+    "RunOptions",
     "SessionOptions",
     "UnsupportedError",
     "devices",
+    "disable_telemetry_events",
     "emulate_pair",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_device",
     "plan",
+    "preload_dlls",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
 ]

@@ -4,6 +4,7 @@
 This module alone knows the difference.
 """
 
+import hashlib
 import os
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import platformdirs
 
 from codl.errors import CodlError
 
+VERSION = "0.1.0"
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -46,6 +48,23 @@ def cache_dir() -> Path:
     """Return the folder of codl's caches, which may not exist yet; `CODL_CACHE_DIR` moves it."""
     moved = os.environ.get("CODL_CACHE_DIR")
     return Path(moved).expanduser().absolute() if moved else platformdirs.user_cache_path("codl")
+
+
+@cache
+def digest_code(*rooms: str) -> str:
+    """Return a SHA-256 over codl's version and the Python sources of some of its rooms.
+
+    What is derived by code and kept between processes is kept under this, so that no change of the code meets
+    what an older one made.
+
+    Args:
+        rooms: Folders of the package, such as `frontend`.
+    """
+    digest = hashlib.sha256(VERSION.encode())
+    for room in rooms:
+        for path in sorted((_PACKAGE / room).rglob("*.py")):
+            digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 @cache

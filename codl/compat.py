@@ -1,11 +1,29 @@
-"""Functions of onnxruntime's module that programs call beside its session."""
+"""Functions of codl's and onnxruntime's modules that programs call beside a session."""
 
 from codl.devices import drivers
 from codl.errors import DriverError
-from codl.machine import DeviceKind
+from codl.machine import DeviceInfo, DeviceKind
 
 HOST_PROVIDER = "CPUExecutionProvider"
 """Listed last everywhere, as onnxruntime does."""
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """Return every OpenCL device of this machine.
+
+    Raises:
+        DriverError: There is no usable OpenCL driver; the message says what to install.
+    """
+    return drivers.devices()
+
+
+def emulate_pair() -> None:
+    """Let two CPU drivers, each on half of the cores, stand for a CPU and a GPU; before any driver loads.
+
+    Raises:
+        DeviceError: A driver is loaded already, or one of the two is missing.
+    """
+    drivers.emulate_pair()
 
 
 def name_provider(device: str) -> str:
@@ -16,7 +34,7 @@ def name_provider(device: str) -> str:
 def get_available_providers() -> list[str]:
     """Return one name for each OpenCL device, then `CPUExecutionProvider`, which is always there."""
     try:
-        names = [name_provider(info.name) for info in drivers.devices()]
+        names = [name_provider(info.name) for info in devices()]
     except DriverError:
         names = []
     return [*names, HOST_PROVIDER]
@@ -30,7 +48,7 @@ def get_all_providers() -> list[str]:
 def get_device() -> str:
     """Return `GPU` where there is one, else `CPU`."""
     try:
-        kinds = {info.kind for info in drivers.devices()}
+        kinds = {info.kind for info in devices()}
     except DriverError:
         kinds = set()
     return "GPU" if DeviceKind.GPU in kinds else "CPU"

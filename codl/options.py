@@ -132,6 +132,22 @@ class SessionOptions:
         """Keep a name for `has_providers`; without effect, `devices` says where to run."""
         self._providers[provider] = dict(options or {})
 
+    def add_provider_for_devices(self, devices: Sequence[Any], options: Mapping[str, str]) -> None:
+        """Accept onnxruntime's devices; without effect, `devices` says where to run."""
+        del devices, options
+
+    def set_provider_selection_policy(self, policy: Any) -> None:
+        """Accept a policy; without effect, `planner` decides."""
+        del policy
+
+    def set_provider_selection_policy_delegate(self, delegate: Any) -> None:
+        """Accept a function; without effect, `planner` decides."""
+        del delegate
+
+    def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
+        """Accept a flag; without effect, a model that is being loaded is loaded to the end."""
+        del is_cancelled
+
     def has_providers(self) -> bool:
         """Return whether `add_provider` was called."""
         return bool(self._providers)

@@ -1,5 +1,6 @@
 """How exactness is judged: all tensors published, memory poisoned, operators alone on the judge's inputs."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,9 @@ from tests.oracle import (
 )
 
 POISONS = (float("nan"), 3e38)
+_CHOSEN = os.environ.get("CODL_TEST_DEVICES", "")
+DEVICES = tuple(_CHOSEN.split(",")) if "," in _CHOSEN else ("intel-cpu", "pocl-cpu")
+"""What networks are split over: two or more devices that CODL_TEST_DEVICES names, or the emulated pair."""
 
 
 @dataclass(frozen=True)

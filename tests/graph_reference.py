@@ -16,17 +16,33 @@ from codl.ir.ops import (
     Affine,
     Binary,
     BinaryKind,
+    ChannelShuffle,
+    CombineMoments,
     CombineRows,
     Concat,
     Conv2d,
+    ConvTranspose2d,
+    Coordinates,
+    DepthToSpace,
+    LocalResponseNorm,
     MatMul,
+    Normalize,
+    Pad,
+    PadMode,
     Pool2d,
     PoolKind,
+    ReduceMean,
     Reshape,
     ResidualOrder,
+    Resize2d,
+    ResizeMode,
+    Rounding,
+    RowMoments,
     RowSum,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
     Unary,
 )
 
@@ -65,6 +81,16 @@ def activate(activation: Activation, x: Array) -> Array:
             return np.minimum(np.maximum(x, activation.alpha), activation.beta)
         case ActivationKind.LEAKY_RELU:
             return np.where(x < 0, activation.alpha * x, x)
+        case ActivationKind.ELU:
+            return np.where(x < 0, activation.alpha * np.expm1(np.minimum(x, 0)), x)
+        case ActivationKind.SIGMOID:
+            return np.asarray(1 / (1 + np.exp(-x)))
+        case ActivationKind.HARD_SIGMOID:
+            return np.asarray(np.clip(activation.alpha * x + activation.beta, 0, 1))
+        case ActivationKind.HARD_SWISH:
+            return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1))
+        case ActivationKind.TANH:
+            return np.asarray(np.tanh(x))
 
 
 def _windows(op: Conv2d | Pool2d, x: Array, shape: Shape, fill: float) -> Array:
@@ -111,7 +137,18 @@ def _matmul(op: MatMul, inputs: Sequence[Array], _: Shape) -> Array:
 
 
 def _binary(op: Binary, inputs: Sequence[Array], _: Shape) -> Array:
-    return np.asarray((np.add if op.kind is BinaryKind.ADD else np.multiply)(*inputs))
+    a, b = inputs
+    match op.kind:
+        case BinaryKind.ADD:
+            return np.asarray(a + b)
+        case BinaryKind.SUB:
+            return np.asarray(a - b)
+        case BinaryKind.MUL:
+            return np.asarray(a * b)
+        case BinaryKind.DIV:
+            return np.asarray(a / b)
+        case BinaryKind.PRELU:
+            return np.where(a < 0, a * b, a)
 
 
 def _affine(_: Affine, inputs: Sequence[Array], __: Shape) -> Array:
@@ -132,6 +169,112 @@ def _space_to_depth(op: SpaceToDepth, inputs: Sequence[Array], shape: Shape) -> 
     return blocks.transpose(0, 3, 5, 1, 2, 4).reshape(shape)
 
 
+def _depth_to_space(op: DepthToSpace, inputs: Sequence[Array], shape: Shape) -> Array:
+    n, c, h, w = inputs[0].shape
+    b = op.block
+    if op.is_column_major:
+        return inputs[0].reshape(n, -1, b, b, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(shape)
+    return inputs[0].reshape(n, b, b, -1, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(shape)
+
+
+def _channel_shuffle(op: ChannelShuffle, inputs: Sequence[Array], shape: Shape) -> Array:
+    n, _, h, w = shape
+    return inputs[0].reshape(n, op.groups, -1, h, w).swapaxes(1, 2).reshape(shape)
+
+
+def _conv_transpose2d(op: ConvTranspose2d, inputs: Sequence[Array], shape: Shape) -> Array:
+    """Scatter each input pixel's products over a canvas that the padding then crops."""
+    x, weight = inputs[0], inputs[1]
+    (kh, kw), (sh, sw), (dh, dw), (top, left, _, _) = op.kernel, op.stride, op.dilation, op.pads
+    n, _, h, w = x.shape
+    canvas = np.zeros((n, shape[1], top + shape[2] + h * sh + kh * dh, left + shape[3] + w * sw + kw * dw))
+    pixels = x.reshape(n, op.groups, -1, h, w)
+    kernels = weight.reshape(op.groups, -1, *weight.shape[1:])
+    for i in range(kh):
+        for j in range(kw):
+            tap = np.einsum("ngchw,gco->ngohw", pixels, kernels[..., i, j]).reshape(n, -1, h, w)
+            rows, columns = slice(i * dh, i * dh + h * sh, sh), slice(j * dw, j * dw + w * sw, sw)
+            canvas[:, :, rows, columns] += tap
+    y = canvas[:, :, top : top + shape[2], left : left + shape[3]]
+    return np.asarray(y + inputs[2].reshape(1, -1, 1, 1) if op.has_bias else y)
+
+
+def _row_moments(_: RowMoments, inputs: Sequence[Array], __: Shape) -> Array:
+    x = inputs[0]
+    return np.stack([x.mean(axis=3), x.var(axis=3) * x.shape[3]], axis=3)
+
+
+def _combine_moments(op: CombineMoments, inputs: Sequence[Array], _: Shape) -> Array:
+    moments, scale, shift = inputs
+    means, squares = moments[..., 0], moments[..., 1]
+    mean = means.mean(axis=2)
+    variance = (squares.mean(axis=2) + op.row_length * means.var(axis=2)) / op.row_length
+    factor = scale / np.sqrt(variance + op.epsilon)
+    return np.stack([factor, shift - mean * factor], axis=2)[:, :, None, :]
+
+
+def _normalize(_: Normalize, inputs: Sequence[Array], __: Shape) -> Array:
+    x, factors = inputs
+    return np.asarray(x * factors[..., :1] + factors[..., 1:])
+
+
+def _local_response_norm(op: LocalResponseNorm, inputs: Sequence[Array], _: Shape) -> Array:
+    x = inputs[0]
+    below = (op.size - 1) // 2
+    padded = np.pad(x**2, ((0, 0), (below, op.size - 1 - below), (0, 0), (0, 0)))
+    squares = sum(padded[:, i : i + x.shape[1]] for i in range(op.size))
+    return np.asarray(x / (op.bias + op.alpha / op.size * squares) ** op.beta)
+
+
+def _slice(op: Slice, inputs: Sequence[Array], shape: Shape) -> Array:
+    picks = [np.arange(n) * step + begin for n, begin, step in zip(shape, op.begin, op.step, strict=True)]
+    return np.asarray(inputs[0][np.ix_(*picks)])
+
+
+def _pad(op: Pad, inputs: Sequence[Array], shape: Shape) -> Array:
+    x = inputs[0]
+    ends = list(zip(op.before, shape, x.shape, strict=True))
+    x = x[tuple(slice(max(0, -b), min(n, new - b)) for b, new, n in ends)]
+    widths = [(max(0, b), max(0, new - b - n)) for b, new, n in ends]
+    if op.mode is PadMode.CONSTANT:
+        return np.pad(x, widths, constant_values=op.value)
+    return np.pad(x, widths, mode="reflect" if op.mode is PadMode.REFLECT else "edge")
+
+
+def _resize2d(op: Resize2d, inputs: Sequence[Array], shape: Shape) -> Array:
+    rows, columns = (
+        _resizing_matrix(op, axis, inputs[0].shape[2 + axis], shape[2 + axis]) for axis in (0, 1)
+    )
+    return np.asarray(rows @ inputs[0] @ columns.T)
+
+
+def _resizing_matrix(op: Resize2d, axis: int, length: int, out_length: int) -> Array:
+    """Return [output, input] of weights along one axis, by the formulas of ONNX's text."""
+    x, scale = np.arange(out_length, dtype=np.float64), op.scale[axis]
+    if scale != 1:
+        match op.coordinates:
+            case Coordinates.ASYMMETRIC:
+                x = x / scale
+            case Coordinates.HALF_PIXEL:
+                x = (x + 0.5) / scale - 0.5
+            case Coordinates.PYTORCH_HALF_PIXEL:
+                x = (x + 0.5) / scale - 0.5 if out_length > 1 else x
+            case Coordinates.ALIGN_CORNERS:
+                x = x * (length - 1) / max(1, out_length - 1)
+    rounded = {
+        Rounding.FLOOR: np.floor(x),
+        Rounding.CEIL: np.ceil(x),
+        Rounding.PREFER_FLOOR: np.ceil(x - 0.5),
+        Rounding.PREFER_CEIL: np.floor(x + 0.5),
+    }
+    x = np.clip(rounded[op.rounding] if op.mode is ResizeMode.NEAREST else x, 0, length - 1)
+    return np.maximum(0, 1 - np.abs(x[:, None] - np.arange(length)))
+
+
+def _reduce_mean(op: ReduceMean, inputs: Sequence[Array], _: Shape) -> Array:
+    return np.asarray(inputs[0].mean(axis=op.axes, keepdims=True))
+
+
 _EVALUATIONS: dict[type, Callable[[Any, Sequence[Array], Shape], Array]] = {
     Conv2d: _conv2d,
     MatMul: _matmul,
@@ -145,4 +288,16 @@ _EVALUATIONS: dict[type, Callable[[Any, Sequence[Array], Shape], Array]] = {
     Reshape: lambda _, inputs, shape: inputs[0].reshape(shape),
     Softmax: _softmax,
     SpaceToDepth: _space_to_depth,
+    DepthToSpace: _depth_to_space,
+    ConvTranspose2d: _conv_transpose2d,
+    RowMoments: _row_moments,
+    CombineMoments: _combine_moments,
+    Normalize: _normalize,
+    LocalResponseNorm: _local_response_norm,
+    Slice: _slice,
+    Pad: _pad,
+    Resize2d: _resize2d,
+    ReduceMean: _reduce_mean,
+    Transpose: lambda op, inputs, _: inputs[0].transpose(op.order),
+    ChannelShuffle: _channel_shuffle,
 }

@@ -10,12 +10,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "codl"
 FLOORS = (
     {"errors"},
-    {"assets", "machine", "ir"},
+    {"assets", "machine", "ir", "values"},
+    {"cache"},
     {"frontend", "catalog", "plan"},
     {"latency", "devices", "report", "options"},
-    {"profiler", "partitioner", "executor", "tuner", "analysis"},
-    {"session", "backend"},
-    {"__init__"},
+    {"profiler", "partitioner", "executor", "tuner", "analysis", "compat"},
+    {"session"},
+    {"__init__", "backend"},
     {"cli"},
     {"__main__"},
 )

@@ -1,5 +1,8 @@
 """The session as users see it: feeds checked, outputs theirs, plans honoured."""
 
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -107,7 +110,10 @@ WRONG_FEEDS = {
     "dtype": ({"input": np.zeros((1, 3, 64, 64), np.float64)}, "float64"),
     "rank": ({"input": np.zeros((3, 64, 64), np.float32)}, "rank 3"),
     "shape": ({"input": np.zeros((1, 3, 64, 65), np.float32)}, "65"),
-    "no array": ({"input": [1.0]}, "list"),
+    "empty": ({"input": np.zeros((0, 3, 64, 64), np.float32)}, r"shape \[0, 3, 64, 64\]"),
+    "no array": ({"input": 1.0}, "float"),
+    "ragged list": ({"input": [[1.0], [1.0, 2.0]]}, "list that is no array"),
+    "pairs": ([("input", 1)], "dict"),
 }
 
 
@@ -115,6 +121,72 @@ WRONG_FEEDS = {
 def test_wrong_feed_is_named(session: codl.InferenceSession, feed: dict[str, object], message: str) -> None:
     with pytest.raises(codl.InputError, match=message):
         session.run(None, feed)
+
+
+def test_inputs_that_are_no_plain_arrays_are_read(session: codl.InferenceSession) -> None:
+    value = feeds()["input"]
+    others = (
+        np.repeat(value, 2, axis=3)[..., ::2],
+        value.astype(">f4"),
+        value.tolist(),
+        codl.OrtValue.ortvalue_from_numpy(value),
+    )
+
+    (expected,) = session.run(None, feeds())
+
+    for other in others:
+        assert np.array_equal(session.run(None, {"input": other})[0], expected)
+
+
+def test_inputs_are_not_held(session: codl.InferenceSession) -> None:
+    value = feeds()["input"].copy()
+    held = weakref.ref(value)
+
+    session.run(None, {"input": value})
+    del value
+
+    assert held() is None
+
+
+def test_eight_threads_get_their_own_answers(session: codl.InferenceSession) -> None:
+    inputs = [feeds()["input"] * scale for scale in (1.0, 0.5, -1.0, 2.0, 0.1, -0.3, 3.0, 0.0)]
+    expected = [session.run(None, {"input": value})[0] for value in inputs]
+
+    def compute(index: int) -> bool:
+        answers = [session.run(None, {"input": inputs[index]})[0] for _ in range(5)]
+        return all(np.array_equal(answer, expected[index]) for answer in answers)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(compute, range(8)))
+
+
+def test_other_threads_work_while_one_runs(session: codl.InferenceSession) -> None:
+    counts, done = [0], threading.Event()
+
+    def count() -> None:
+        while not done.is_set():
+            counts[0] += 1
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    session.run(None, feeds())
+    done.set()
+    counter.join()
+
+    assert counts[0] > 0
+
+
+def test_closing_frees_what_was_compiled() -> None:
+    session = codl.InferenceSession(model().SerializeToString(), even_options())
+    session.run(None, feeds())
+    assert session._variants is not None
+    (variant,) = session._variants._kept.values()
+    held = weakref.ref(variant.executable)
+    del variant
+
+    session.close()
+
+    assert held() is None
 
 
 def test_unknown_output_is_named(session: codl.InferenceSession) -> None:
@@ -135,7 +207,10 @@ def test_closed_session_says_so_and_closes_twice() -> None:
     [
         (["no-such-device"], None, codl.DeviceError),
         (PAIR, "clever", codl.PlanError),
+        (PAIR, "single:", codl.PlanError),
         (None, "even", codl.DeviceError),
+        (PAIR, "greedy", codl.ProfileError),
+        (None, "dynamic", codl.ProfileError),
     ],
 )
 def test_options_that_cannot_be_met_are_refused(
@@ -146,3 +221,28 @@ def test_options_that_cannot_be_met_are_refused(
     options.planner = planner
     with pytest.raises(error):
         codl.InferenceSession(model().SerializeToString(), options)
+
+
+def test_planners_without_profiles_name_the_command() -> None:
+    with pytest.raises(codl.ProfileError, match="codl profile"):
+        codl.plan(model().SerializeToString(), devices=PAIR, planner="dynamic")
+
+
+def test_verified_plan_gives_right_numbers() -> None:
+    options = even_options()
+    options.verify_plan = True
+    with codl.InferenceSession(model().SerializeToString(), options) as session:
+        (output,) = session.run(None, feeds())
+        assert session.plan.planner in {"even", *(f"single:{name}" for name in PAIR), "single"}
+    assert relative_error(output, reference()) < 1e-4
+
+
+@pytest.mark.parametrize("wrong", [3, bytearray(b"x"), None])
+def test_no_model_is_refused(wrong: object) -> None:
+    with pytest.raises(codl.ModelError, match="expected a path or the bytes"):
+        codl.InferenceSession(wrong)  # type: ignore[arg-type]
+
+
+def test_options_of_another_library_are_refused() -> None:
+    with pytest.raises(codl.InputError, match=r"codl\.SessionOptions"):
+        codl.InferenceSession(b"", object())  # type: ignore[arg-type]

@@ -10,6 +10,11 @@ _ACTIVATIONS = {
     ActivationKind.RELU: 1,
     ActivationKind.CLIP: 2,
     ActivationKind.LEAKY_RELU: 3,
+    ActivationKind.ELU: 4,
+    ActivationKind.SIGMOID: 5,
+    ActivationKind.HARD_SIGMOID: 6,
+    ActivationKind.HARD_SWISH: 7,
+    ActivationKind.TANH: 8,
 }
 _RESIDUALS = {ResidualOrder.NONE: 0, ResidualOrder.BEFORE: 1, ResidualOrder.AFTER: 2}
 

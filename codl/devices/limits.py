@@ -4,7 +4,10 @@ Drivers read their limits when they load, so everything here acts before that. S
 either driver; these variables do.
 """
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,15 +99,33 @@ def pinned_caller() -> Iterator[None]:
 def move_driver_caches() -> None:
     """Put the drivers' own kernel caches under `CODL_CACHE_DIR` when that is set.
 
-    A place that the user chose for a driver stays. Intel's CPU runtime keeps no cache.
+    A place that the user chose for a driver stays. PoCL brings no device where it cannot write its cache:
+    then it gets a folder that goes with the process. Intel's CPU runtime keeps no cache.
     """
-    if not os.environ.get("CODL_CACHE_DIR"):
-        return
-    for variable, folder in (("POCL_CACHE_DIR", "pocl"), ("CUDA_CACHE_PATH", "nvidia")):
-        if variable not in os.environ:
+    if os.environ.get("CODL_CACHE_DIR"):
+        for variable, folder in (("POCL_CACHE_DIR", "pocl"), ("CUDA_CACHE_PATH", "nvidia")):
             path = cache_dir() / "drivers" / folder
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.environ[variable] = str(path)
+            if variable not in os.environ and _can_write(path):
+                os.environ[variable] = str(path)
+    if "POCL_CACHE_DIR" not in os.environ and not _can_write(_find_user_cache() / "pocl"):
+        folder = tempfile.mkdtemp(prefix="codl-pocl-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["POCL_CACHE_DIR"] = folder
+
+
+def _find_user_cache() -> Path:
+    """Return where drivers keep what nobody gave another place."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+
+
+def _can_write(folder: Path) -> bool:
+    """Return whether files can be made in a folder, which is made if need be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _read_count(variable: str) -> int:

@@ -13,6 +13,7 @@ import pyopencl as cl
 from codl.catalog.source import build_options, read_source
 from codl.catalog.spec import Parameters
 from codl.devices.drivers import find_device
+from codl.devices.kernel_cache import KernelCache
 from codl.errors import BuildError, DeviceError
 from codl.machine import DeviceInfo
 
@@ -29,8 +30,9 @@ class Device:
             self.queue = cl.CommandQueue(self.context)
         except cl.Error as error:
             raise DeviceError(f"{info.name}: driver refused a context: {error}; run `codl doctor`") from error
-        self._cl_device = cl_device
+        self._kernel_cache = KernelCache(info, cl_device)
         self._programs: dict[tuple[str, str], Any] = {}
+        self._unstored: list[tuple[str, str]] = []
         self._zeros: Any = None
 
     def with_profiling(self) -> "Device":
@@ -50,11 +52,11 @@ class Device:
 
     @property
     def program_count(self) -> int:
-        """Number of programs built so far: one for each row and its parameters."""
+        """Number of programs so far: one for each row and its parameters."""
         return len(self._programs)
 
     def kernel(self, source: str, entry: str, parameters: Parameters) -> Any:
-        """Return a new kernel object of its own arguments; its program is built at first use.
+        """Return a new kernel object of its own arguments; its program is loaded or built at first use.
 
         Raises:
             BuildError: The driver refused the source; the message carries its log.
@@ -62,9 +64,19 @@ class Device:
         options = build_options(parameters)
         program = self._programs.get((source, options))
         if program is None:
-            program = self._build(source, options)
+            program = self._kernel_cache.load(self.context, text=read_source(source), options=options)
+            if program is None:
+                program = self._build(source, options)
+                self._unstored.append((source, options))
             self._programs[source, options] = program
         return cl.Kernel(program, entry)
+
+    def store_programs(self) -> None:
+        """Keep what was built since the last call for later processes; call it after a first launch of it."""
+        while self._unstored:
+            source, options = self._unstored.pop()
+            program = self._programs[source, options]
+            self._kernel_cache.store(program, text=read_source(source), options=options, source=source)
 
     def _build(self, source: str, options: str) -> Any:
         text = read_source(source)

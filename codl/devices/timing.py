@@ -74,6 +74,7 @@ def interleave(
     most_rounds: int = 200,
     most_seconds: float = 300.0,
     width: float = 0.04,
+    pause_seconds: float = 0.01,
 ) -> Rounds:
     """Return the times of all rows, taken in rounds until the watched ratios are known well enough.
 
@@ -86,6 +87,7 @@ def interleave(
         most_rounds: Rounds at which to stop in any case.
         most_seconds: Time after which no further round starts; at least one round is always taken.
         width: Stop when the interval of every watched ratio is narrower than this share of its median.
+        pause_seconds: Rest before each row: worker threads of the row before spin on for a while after it.
     """
     everything = dict(rows)
     if control is not None:
@@ -100,6 +102,7 @@ def interleave(
         first = index % len(names)
         order = names[first:] + names[:first]
         for name in order if index % 2 == 0 else reversed(order):  # so that neighbours change sides too
+            time.sleep(pause_seconds)
             taken[name].append(everything[name]())
         if time.perf_counter() >= end:
             break

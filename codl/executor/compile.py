@@ -92,6 +92,7 @@ class _Compiler:
             placement=self._placement,
             keep=tuple(self._keep),
             launch_count=self._launch_count,
+            after_first=partial(_keep_for_later, self._devices, self._weights),
         )
 
     def _meet(self, sources: Sequence[int]) -> None:
@@ -183,6 +184,13 @@ class _Compiler:
         self._launch_count += 1
         call = partial(cl.enqueue_nd_range_kernel, owner.queue, kernel, global_size, batch.local_size)
         self._pending[label.device].append((call, label))
+
+
+def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
+    """Store programs and packed constants for later processes; drivers have compiled all of them by now."""
+    for device in devices:
+        device.store_programs()
+    weights.store()
 
 
 def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:

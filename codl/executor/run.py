@@ -27,6 +27,7 @@ class Executable:
         placement: Placement,
         keep: tuple[Any, ...],
         launch_count: int,
+        after_first: Callable[[], None],
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
         self.launch_count = launch_count
@@ -38,6 +39,7 @@ class Executable:
         self._inputs = {name: placement.hosts[name].view() for name in graph.inputs}
         self._outputs = {name: placement.hosts[name].view() for name in graph.outputs}
         self._keep = keep
+        self._after_first: Callable[[], None] | None = after_first
 
     def run(self, feeds: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
         """Return the graph's outputs by name, each an array of the caller's own.
@@ -49,6 +51,9 @@ class Executable:
         with pinned_caller():
             for call in self._script:
                 call()
+        if self._after_first is not None:
+            self._after_first()
+            self._after_first = None
         return self._give()
 
     def run_traced(self, feeds: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], Trace]:

@@ -29,6 +29,9 @@ class EventKind(StrEnum):
     """The host waits for a device."""
 
 
+_KERNELS = (EventKind.LAUNCH, EventKind.PUBLISH)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """What a prepared call does, for people."""
@@ -59,13 +62,18 @@ class Trace:
 
     events: tuple[Event, ...]
     """By start. Launches of different devices overlap; launches of one do not."""
+    begin_us: float
+    """Of the first call, on the clock of `time.monotonic`."""
     duration_us: float
     """Of the whole run, without reading feeds and handing over outputs."""
 
     def device_us(self, device: str) -> float:
         """Return how long kernels ran on a device."""
-        kernels = (EventKind.LAUNCH, EventKind.PUBLISH)
-        return sum(e.duration_us for e in self.events if e.device == device and e.kind in kernels)
+        return sum(e.duration_us for e in self.events if e.device == device and e.kind in _KERNELS)
+
+
+_Played = tuple[Label, float, float, Any]
+"""What was called, when, how long the call took, both in us, and what it returned."""
 
 
 def play_traced(
@@ -73,8 +81,7 @@ def play_traced(
 ) -> Trace:
     """Return the trace of one run of a script.
 
-    Kernels are timed by their own device, everything else by the host. A device's
-    clock is tied to the host's at its first kernel: the host handed it over just then.
+    Kernels are timed by their own device, everything else by the host.
 
     Args:
         script: Prepared calls; those of kernels return their event, of a queue with profiling.
@@ -84,7 +91,7 @@ def play_traced(
     Raises:
         DeviceError: A queue was opened without profiling.
     """
-    played: list[tuple[Label, float, float, Any]] = []
+    played: list[_Played] = []
     begin_us = _now_us()
     for call, label in zip(script, labels, strict=True):
         start_us = _now_us()
@@ -92,13 +99,13 @@ def play_traced(
         if label is not None:
             played.append((label, start_us - begin_us, _now_us() - start_us, result))
     duration_us = _now_us() - begin_us
-    offsets: dict[int, float] = {}
+    offsets = _find_offsets(played, devices)
     events = []
     for label, called_us, call_us, result in played:
         start_us, event_us = called_us, call_us
-        if label.kind in (EventKind.LAUNCH, EventKind.PUBLISH):
-            queued_us, kernel_us, event_us = _read_clock(result, devices[label.device])
-            start_us = offsets.setdefault(label.device, called_us - queued_us) + kernel_us
+        if label.kind in _KERNELS:
+            _, kernel_us, event_us = _read_clock(result, devices[label.device])
+            start_us = offsets[label.device] + kernel_us
         events.append(
             Event(
                 kind=label.kind,
@@ -108,7 +115,23 @@ def play_traced(
                 duration_us=event_us,
             )
         )
-    return Trace(events=tuple(sorted(events, key=lambda e: e.start_us)), duration_us=duration_us)
+    events.sort(key=lambda event: event.start_us)
+    return Trace(events=tuple(events), begin_us=begin_us, duration_us=duration_us)
+
+
+def _find_offsets(played: Sequence[_Played], devices: Sequence[str]) -> dict[int, float]:
+    """Return what to add to each device's clock to have the host's.
+
+    A kernel is queued after the host began to hand it over, so each kernel gives a
+    lower bound, and the largest is the best.
+    """
+    offsets: dict[int, float] = {}
+    for label, called_us, _, result in played:
+        if label.kind in _KERNELS:
+            queued_us, _, _ = _read_clock(result, devices[label.device])
+            bound = called_us - queued_us
+            offsets[label.device] = max(bound, offsets.get(label.device, bound))
+    return offsets
 
 
 def _read_clock(event: Any, device: str) -> tuple[float, float, float]:
@@ -124,4 +147,4 @@ def _read_clock(event: Any, device: str) -> tuple[float, float, float]:
 
 
 def _now_us() -> float:
-    return time.perf_counter_ns() * 1e-3
+    return time.monotonic_ns() * _US_PER_NS

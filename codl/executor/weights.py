@@ -7,6 +7,7 @@ import numpy as np
 from codl.catalog.spec import PackedArg
 from codl.devices.memory import Storage, allocate_host
 from codl.devices.opencl import Device
+from codl.executor.packed_cache import PackedCache
 from codl.ir.graph import FloatArray, Graph
 from codl.ir.regions import Region
 
@@ -17,6 +18,8 @@ class Weights:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._packed: dict[str, FloatArray] = {}
+        self._cache = PackedCache(graph)
+        self._unstored: dict[str, FloatArray] = {}
         self._slices: dict[tuple[str, str, int, int], Any] = {}
         self._plain: dict[tuple[str, str], Storage] = {}
 
@@ -32,11 +35,19 @@ class Weights:
     def _pack(self, arg: PackedArg) -> FloatArray:
         packed = self._packed.get(arg.key)
         if packed is None:
-            values = arg.pack(self._graph.constants)
-            packed = allocate_host(values.size)[: values.size].reshape(values.shape)
-            np.copyto(packed, values)
+            packed = self._cache.load(arg.key)
+            if packed is None:
+                values = arg.pack(self._graph.constants)
+                packed = allocate_host(values.size)[: values.size].reshape(values.shape)
+                np.copyto(packed, values)
+                self._unstored[arg.key] = packed
             self._packed[arg.key] = packed
         return packed
+
+    def store(self) -> None:
+        """Keep what was packed since the last call for later processes."""
+        unstored, self._unstored = self._unstored, {}
+        self._cache.store(unstored)
 
     def plain(self, name: str, device: Device) -> Storage:
         """Return a constant in ONNX order in memory of ``device``."""

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from codl.errors import ModelError
-from codl.frontend.reader import Source
+from codl.errors import InputError, ModelError
+from codl.frontend.reader import DeclaredShape, Source
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Input name -> its shape."""
@@ -80,3 +80,46 @@ def bind(source: Source, *, shapes: Shapes, initializers: Values | None = None) 
             tensor.CopyFrom(numpy_helper.from_array(array, name))
         elif name in source.originals:
             tensor.CopyFrom(source.originals.pop(name))
+
+
+def check_initializers(source: Source, values: Values) -> None:
+    """Raise `InputError` for a value that cannot take the place of an initializer, or return silently."""
+    known = {tensor.name: tensor for tensor in source.proto.graph.initializer}
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(
+                f"initializer {name!r}: got a value, expected none: {source.label} has no such initializer"
+            )
+        shape, dtype = tuple(known[name].dims), onnx.helper.tensor_dtype_to_np_dtype(known[name].data_type)
+        if value.shape != shape or value.dtype != dtype:
+            raise InputError(
+                f"initializer {name!r}: got {value.dtype} of shape {list(value.shape)}, "
+                f"expected {dtype} of shape {list(shape)}"
+            )
+
+
+def infer_output_shapes(source: Source) -> dict[str, DeclaredShape]:
+    """Return the shapes of outputs that the model declares none for, as far as its dimensions show through.
+
+    Where nothing can be told the shape is empty, as in onnxruntime.
+    """
+    missing = [name for name, shape in source.outputs.items() if shape is None]
+    if not missing:
+        return {}
+    try:
+        inferred = onnx.shape_inference.infer_shapes(source.proto)
+    except (ValueError, onnx.shape_inference.InferenceError):  # too large for a message, or contradictory
+        return dict.fromkeys(missing, ())
+    known = {dim for argument in source.inputs for dim in argument.shape}
+    found = {value.name: value.type.tensor_type.shape.dim for value in inferred.graph.output}
+    return {
+        name: tuple(_read_length(dim, known, f"{name}[{axis}]") for axis, dim in enumerate(found[name]))
+        for name in missing
+    }
+
+
+def _read_length(dim: Any, known: set[int | str], otherwise: str) -> int | str:
+    """Return a number or the name of an input's dimension; names that inference made up mean nothing."""
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return str(dim.dim_param) if dim.dim_param in known else otherwise

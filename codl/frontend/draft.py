@@ -74,6 +74,22 @@ class Draft:
             raise node.unsupported(got=f"input {name!r} computed at run time", expected="a constant")
         return value
 
+    def integers_of(self, node: OnnxNode, attribute: str, *, index: int) -> tuple[int, ...] | None:
+        """Return integers that are an attribute in old versions of an operator and a constant input since.
+
+        Args:
+            node: The operator.
+            attribute: Name of the attribute.
+            index: Position of the input.
+
+        Raises:
+            UnsupportedError: The input is computed at run time.
+        """
+        name = node.optional_input(index)
+        if name is None:
+            return node.integers(attribute)
+        return tuple(int(i) for i in np.asarray(self.value(name, node=node)).reshape(-1))
+
     def operand(self, name: str, *, node: OnnxNode) -> str:
         """Return the tensor that stands for an input of ``node``; constants enter the graph here.
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from codl.frontend.folding import fold_channel_map
+from codl.frontend.padding import fold_padding
+from codl.frontend.patterns import recognise
 from codl.frontend.workbench import Fusion, Workbench
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import (
@@ -12,14 +14,16 @@ from codl.ir.ops import (
     Binary,
     BinaryKind,
     Conv2d,
+    ConvTranspose2d,
     Epilogue,
     MatMul,
+    Normalize,
     ResidualOrder,
     Unary,
 )
 
 _IDENTITY = Activation()
-_ACTIVATING = (Conv2d, MatMul, Affine, Binary, Unary)
+_ACTIVATING = (Conv2d, ConvTranspose2d, MatMul, Affine, Normalize, Binary, Unary)
 """Operators whose kernels apply an activation before they store."""
 _RESIDUAL = (Conv2d, MatMul)
 """Operators whose kernels add a residual before they store."""
@@ -31,7 +35,7 @@ def fuse(graph: Graph) -> Graph:
     A fused node keeps its own name and takes the tensor name and the place of the
     last operator it absorbed, so the order stays topological.
     """
-    bench = Workbench.of(graph)
+    bench = Workbench.of(recognise(graph))
     for output in [node.output for node in graph.nodes]:
         for rule in _RULES:
             fusion = rule(bench, bench.nodes[output])
@@ -87,6 +91,7 @@ def _fuse_residual(bench: Workbench, node: Node) -> Fusion | None:
 
 _RULES: tuple[Callable[[Workbench, Node], Fusion | None], ...] = (
     fold_channel_map,
+    fold_padding,
     _fuse_residual,
     _fuse_activation,
 )

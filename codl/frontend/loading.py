@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from codl.errors import ModelError
 from codl.frontend.binding import Shapes, Values, bind, find_shapes
 from codl.frontend.fusion import fuse
+from codl.frontend.graph_cache import keep_graph, load_kept_graph
 from codl.frontend.reader import Argument, Source, name_model, read_source
 from codl.frontend.simplify import simplify
 from codl.frontend.structure import check_structure
@@ -71,6 +72,19 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
         ModelError: The model is broken.
         UnsupportedError: The model is sound, but codl cannot run a part of it.
     """
+    graph = None if initializers else load_kept_graph(source, shapes=shapes)
+    if graph is None:
+        graph = _make_graph(source, shapes=shapes, initializers=initializers)
+        if not initializers:
+            graph = keep_graph(graph, source, shapes=shapes)
+    outputs = tuple(
+        Argument(name=name, shape=graph.shape(tensor) if shape is None else shape, type="tensor(float)")
+        for (name, shape), tensor in zip(source.outputs.items(), graph.outputs, strict=True)
+    )
+    return LoadedModel(graph=graph, inputs=source.inputs, outputs=outputs, path=source.path)
+
+
+def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) -> Graph:
     bind(source, shapes=shapes, initializers=initializers)
     try:
         check_structure(source)
@@ -79,11 +93,7 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
     except UnicodeDecodeError as error:
         raise _no_text(source.label, error) from error
     check_graph(graph)
-    outputs = tuple(
-        Argument(name=name, shape=graph.shape(tensor) if shape is None else shape, type="tensor(float)")
-        for (name, shape), tensor in zip(source.outputs.items(), graph.outputs, strict=True)
-    )
-    return LoadedModel(graph=graph, inputs=source.inputs, outputs=outputs, path=source.path)
+    return graph
 
 
 def _no_text(label: str, error: UnicodeDecodeError) -> ModelError:

@@ -79,6 +79,11 @@ class OnnxNode:
         value = self._attribute(name, AttributeProto.INTS)
         return None if value is None else tuple(int(i) for i in value.ints)
 
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """Return an attribute that lists floats, or None where the model leaves it out."""
+        value = self._attribute(name, AttributeProto.FLOATS)
+        return None if value is None else tuple(float(f) for f in value.floats)
+
     def sentence(self, *, got: str, expected: str, remedy: str) -> str:
         """Return the sentence of a problem with this node."""
         return f"{self.label}: node {self.name!r} ({self.op_type}): got {got}, expected {expected}; {remedy}"

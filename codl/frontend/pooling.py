@@ -1,13 +1,10 @@
 """Translations of the poolings; global ones become partial moments and a small combination."""
 
-import math
-
-import numpy as np
-
 from codl.frontend.draft import Draft
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.windows import read_window
-from codl.ir.ops import CombineRows, Pool2d, PoolKind, Reshape, RowSum
+from codl.ir.graph import Shape
+from codl.ir.ops import CombineRows, Pool2d, PoolKind, ReduceMean, Reshape, RowSum
 
 _IMAGE_AXES = (2, 3)
 
@@ -38,31 +35,60 @@ def translate_global_average(draft: Draft, node: OnnxNode) -> None:
     _add_image_mean(draft, node)
 
 
+def translate_global_max(draft: Draft, node: OnnxNode) -> None:
+    """Add two `Pool2d` for GlobalMaxPool, over rows and then over what is left: a cut exchanges little."""
+    x = draft.operand(node.inputs[0], node=node)
+    batch, channels, height, width = _image_shape(draft, node, x)
+    rows = draft.fresh_name(f"{node.output}/rows")
+    op = Pool2d(kind=PoolKind.MAX, kernel=(1, width))
+    draft.add_node(op, (x,), rows, shape=(batch, channels, height, 1), name=f"{node.name}/rows")
+    op = Pool2d(kind=PoolKind.MAX, kernel=(height, 1))
+    draft.add_node(op, (rows,), node.output, shape=(batch, channels, 1, 1), name=node.name)
+
+
 def translate_reduce_mean(draft: Draft, node: OnnxNode) -> None:
-    """Add a mean over height and width, with a `Reshape` behind it where the model drops the axes."""
-    axes = node.integers("axes")
-    name = node.optional_input(1)
-    if name is not None:
-        axes = tuple(int(i) for i in np.asarray(draft.value(name, node=node)).reshape(-1))
-    rank = len(draft.shape(node.inputs[0], node=node))
-    if axes is None or tuple(sorted(a % rank for a in axes)) != _IMAGE_AXES:
-        raise node.unsupported(got=f"axes {axes}", expected=f"{_IMAGE_AXES} of an image tensor")
-    _add_image_mean(draft, node)
+    """Add a mean, with a `Reshape` behind it where the model drops the axes.
+
+    Over height and width it is the mean of an image; no axes mean all, or none if the node says so.
+    """
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    stated = draft.integers_of(node, "axes", index=1)
+    if not stated and node.integer("noop_with_empty_axes", 0):
+        draft.add_alias(node.output, x)
+        return
+    axes = tuple(sorted(a % len(shape) for a in stated or range(len(shape))))
+    if axes == _IMAGE_AXES and len(shape) == 4:
+        _add_image_mean(draft, node)
+        return
+    kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+    _add_with_shape(draft, node, ReduceMean(axes=axes), x, kept=kept)
 
 
 def _add_image_mean(draft: Draft, node: OnnxNode) -> None:
     x = draft.operand(node.inputs[0], node=node)
+    batch, channels, height, width = _image_shape(draft, node, x)
+    partial = draft.fresh_name(f"{node.output}/rows")
+    draft.add_node(RowSum(), (x,), partial, shape=(batch, channels, height, 1), name=f"{node.name}/rows")
+    op = CombineRows(scale=1.0 / (height * width))
+    _add_with_shape(draft, node, op, partial, kept=(batch, channels, 1, 1))
+
+
+def _add_with_shape(
+    draft: Draft, node: OnnxNode, op: CombineRows | ReduceMean, x: str, *, kept: Shape
+) -> None:
+    """Add a mean that keeps its axes, and a `Reshape` behind it if the model's output has another shape."""
+    result = draft.shape(node.output, node=node)
+    if result == kept:
+        draft.add_node(op, (x,), node.output, shape=kept, name=node.name)
+        return
+    mean = draft.fresh_name(f"{node.output}/mean")
+    draft.add_node(op, (x,), mean, shape=kept, name=f"{node.name}/mean")
+    draft.add_node(Reshape(), (mean,), node.output, shape=result, name=node.name)
+
+
+def _image_shape(draft: Draft, node: OnnxNode, x: str) -> Shape:
     shape = draft.tensors[x].shape
     if len(shape) != 4:
         raise node.unsupported(got=f"an input of {len(shape)} axes", expected="4 (images)")
-    batch, channels, height, _ = shape
-    partial = draft.fresh_name(f"{node.output}/rows")
-    draft.add_node(RowSum(), (x,), partial, shape=(batch, channels, height, 1), name=f"{node.name}/rows")
-    op = CombineRows(scale=1.0 / math.prod(shape[2:]))
-    result = draft.shape(node.output, node=node)
-    if len(result) == 4:
-        draft.add_node(op, (partial,), node.output, shape=result, name=node.name)
-        return
-    mean = draft.fresh_name(f"{node.output}/mean")
-    draft.add_node(op, (partial,), mean, shape=(batch, channels, 1, 1), name=f"{node.name}/mean")
-    draft.add_node(Reshape(), (mean,), node.output, shape=result, name=node.name)
+    return shape

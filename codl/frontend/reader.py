@@ -1,7 +1,8 @@
 """Reads an ONNX file or its bytes: what it declares, its weights in memory, its inputs all feeds."""
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,8 @@ class Source:
     """Output name -> declared shape, None where the model declares none."""
     metadata: Metadata
     opset: int
+    digest: str
+    """SHA-256 of the model and of the weights that lie beside it."""
     originals: dict[str, Any] = field(default_factory=dict)
     """Initializers, `onnx.TensorProto` by name, as the model has them where `proto` has another value now."""
 
@@ -90,7 +93,7 @@ def read_source(model: str | os.PathLike[str] | bytes) -> Source:
     data = model if isinstance(model, bytes) else _read_bytes(Path(model))
     proto = _parse(data, label)
     _check_versions(proto, label)
-    _load_external_data(proto, label, path)
+    outside = _load_external_data(proto, label, path)
     overridable = _find_overridable(proto)
     _drop_initializer_inputs(proto)
     return Source(
@@ -103,6 +106,7 @@ def read_source(model: str | os.PathLike[str] | bytes) -> Source:
         outputs={value.name: _declared_shape(value) for value in proto.graph.output},
         metadata=_read_metadata(proto),
         opset=find_opset(proto),
+        digest=_digest(data, outside),
     )
 
 
@@ -156,13 +160,14 @@ def _check_versions(proto: Any, label: str) -> None:
         )
 
 
-def _load_external_data(proto: Any, label: str, path: Path | None) -> None:
-    outside = next((t for t in proto.graph.initializer if uses_external_data(t)), None)
-    if outside is None:
-        return
+def _load_external_data(proto: Any, label: str, path: Path | None) -> list[Any]:
+    """Read weights that lie beside the model and return their initializers."""
+    outside = [t for t in proto.graph.initializer if uses_external_data(t)]
+    if not outside:
+        return []
     if path is None:
         raise ModelError(
-            f"{label}: got initializer {outside.name!r} that lies in another file, "
+            f"{label}: got initializer {outside[0].name!r} that lies in another file, "
             "expected all weights in the bytes; give the model's path instead"
         )
     try:
@@ -172,6 +177,14 @@ def _load_external_data(proto: Any, label: str, path: Path | None) -> None:
             f"{label}: got {_one_line(error)}, expected the external weights beside the model; "
             "copy them there"
         ) from error
+    return outside
+
+
+def _digest(data: bytes, outside: Sequence[Any]) -> str:
+    digest = hashlib.sha256(data)
+    for tensor in outside:
+        digest.update(tensor.raw_data)
+    return digest.hexdigest()
 
 
 def _drop_initializer_inputs(proto: Any) -> None:

@@ -13,8 +13,9 @@ from codl.frontend.reader import Source
 _MESSAGE_LIMIT_BYTES = 2**26
 """Heavier weights travel beside the message: twice as fast for VGG-16, and protobuf ends at 2 GiB."""
 _BESIDE_LEAST_BYTES = 1024
-_UNWANTED = ["MatMulAddFusion"]
-"""Rewrites products of more than two axes as Gemm between two reshapes, which hides the order of its axes."""
+_UNWANTED = ["MatMulAddFusion", "Pad_Fusion"]
+"""Rewrites products of more than two axes as Gemm between two reshapes, which hides the order of its axes;
+turns zeros before a MaxPool into padding that never is the largest."""
 
 
 def simplify(source: Source) -> Any:

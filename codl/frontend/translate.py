@@ -10,7 +10,9 @@ from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.operators import TRANSLATIONS
 from codl.frontend.reader import find_opset
 from codl.frontend.shapes import infer_shapes
+from codl.frontend.shuffles import Shuffle, find_shuffles
 from codl.ir.graph import Graph, Tensor
+from codl.ir.ops import ChannelShuffle
 
 
 def translate(model: Any, *, label: str) -> Graph:
@@ -37,11 +39,24 @@ def translate(model: Any, *, label: str) -> Graph:
         taken={*values, *inputs, *(name for node in nodes for name in node.outputs)},
     )
     draft.tensors.update({name: Tensor(name=name, shape=inferred.shapes[name]) for name in inputs})
-    for node in nodes:
-        TRANSLATIONS[node.op_type](draft, node)
-    _check_inputs(draft, inputs)
     outputs = [value.name for value in model.graph.output]
+    shuffles = list(find_shuffles(nodes, inferred.shapes, outputs=outputs))
+    last_of = {shuffle.last.output: shuffle for shuffle in shuffles}
+    hidden = {node.output for shuffle in shuffles for node in shuffle.inner}
+    for node in nodes:
+        if node.output in last_of:
+            _add_shuffle(draft, last_of[node.output])
+        elif node.output not in hidden:
+            TRANSLATIONS[node.op_type](draft, node)
+    _check_inputs(draft, inputs)
     return draft.finish(name=model.graph.name, inputs=inputs, outputs=outputs)
+
+
+def _add_shuffle(draft: Draft, shuffle: Shuffle) -> None:
+    node = shuffle.last
+    x = draft.operand(shuffle.source, node=node)
+    op, shape = ChannelShuffle(groups=shuffle.groups), draft.tensors[x].shape
+    draft.add_node(op, (x,), node.output, shape=shape, name=node.name)
 
 
 def _check_inputs(draft: Draft, inputs: list[str]) -> None:

@@ -50,6 +50,40 @@ def read_window(node: OnnxNode, *, x: Shape, weight: Shape | None = None) -> Win
     return Window(kernel=kernel, stride=stride, dilation=dilation, pads=(top, left, bottom, right))
 
 
+def read_transposed_window(node: OnnxNode, *, x: Shape, weight: Shape, out_shape: Shape) -> Window:
+    """Return the window of a 2-D ConvTranspose; padding follows from the output where that is asked for.
+
+    Args:
+        node: ConvTranspose.
+        x: Shape [N, IC, H, W] of its input.
+        weight: Shape [IC, OC/groups, KH, KW].
+        out_shape: Shape [N, OC, OH, OW] of its output.
+
+    Source:
+        ONNX operator ConvTranspose, attributes output_shape and auto_pad.
+    """
+    kernel = _pair(node.integers("kernel_shape") or weight[2:])
+    stride = _pair(node.integers("strides") or (1, 1))
+    dilation = _pair(node.integers("dilations") or (1, 1))
+    extra = _pair(node.integers("output_padding") or (0, 0))
+    mode = node.text("auto_pad", "NOTSET")
+    pads = node.integers("pads") or (0, 0, 0, 0)
+    if node.integers("output_shape") or mode.startswith("SAME"):
+        totals = [
+            max(0, (length - 1) * s + more + (k - 1) * d + 1 - out)
+            for length, out, k, s, d, more in zip(
+                x[2:], out_shape[2:], kernel, stride, dilation, extra, strict=True
+            )
+        ]
+        less, rest = [t // 2 for t in totals], [t - t // 2 for t in totals]
+        before, after = (rest, less) if mode == "SAME_LOWER" else (less, rest)
+        pads = (*before, *after)
+    elif mode == "VALID":
+        pads = (0, 0, 0, 0)
+    top, left, bottom, right = pads
+    return Window(kernel=kernel, stride=stride, dilation=dilation, pads=(top, left, bottom, right))
+
+
 def find_pooled_shape(node: OnnxNode, *, x: Shape) -> Shape:
     """Return the output shape of a 2-D pooling over ``x`` [N, C, H, W].
 

@@ -59,6 +59,8 @@ class Graph:
     constants: Mapping[str, FloatArray] = field(repr=False)
     original_names: Mapping[str, str] = field(default_factory=dict)
     """For tensors renamed on the way in: codl's name -> the model's name."""
+    digest: str | None = None
+    """Graphs of equal digest have constants of equal values; None where that was not found out."""
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:
@@ -113,4 +115,5 @@ class Graph:
             tensors=self.tensors,
             constants=self.constants,
             original_names=self.original_names,
+            digest=self.digest,
         )

@@ -26,7 +26,7 @@
 #endif
 #define EACH_LANE(X) LANE_0(X(0)) LANE_1(X(1)) LANE_2(X(2)) LANE_3(X(3))
 
-// Accumulators a<m>_<v>, all rows starting from the NR floats at `bias`.
+// Accumulators a<m>_<v>, all rows starting from the NR floats at `pointer`.
 #define START_ROW(m)                              \
     LANE_0(VEC a##m##_0 = bias_0;)                \
     LANE_1(VEC a##m##_1 = bias_1;)                \
@@ -99,5 +99,31 @@ inline void store_lanes(VEC value, __global float *dst, int dst_step, __global c
     LANE_1(STORE_VECTOR(m, 1))                    \
     LANE_2(STORE_VECTOR(m, 2))                    \
     LANE_3(STORE_VECTOR(m, 3))
+
+// The same for whole panels that lie densely, as most do: no question is asked but once a tile (PLAIN_STORE), and
+// activations are a least and a greatest value. Bits are those of STORE_TILE_ROW.
+#define PLAIN_STORE                                                                                         \
+    (low <= 0 && high >= NR && DST_STEP == 1 && activation <= ACTIVATION_CLIP &&                               \
+     (residual_order == RESIDUAL_NONE || (residual_order == RESIDUAL_BEFORE && RESIDUAL_STEP == 1)))
+#define PLAIN_BOUNDS                                                                                        \
+    const bool is_clip = activation == ACTIVATION_CLIP;                                                     \
+    const VEC least = (VEC)(is_clip ? alpha : activation == ACTIVATION_RELU ? 0.0f : -INFINITY);            \
+    const VEC most = (VEC)(is_clip ? beta : INFINITY);
+#define BOUND_VECTOR(m, v)                                          \
+    a##m##_##v = a##m##_##v < least ? least : a##m##_##v;           \
+    a##m##_##v = a##m##_##v > most ? most : a##m##_##v;             \
+    VSTORE(a##m##_##v, d##m + v * VECTOR);
+#define ADD_VECTOR(m, v) a##m##_##v += VLOAD(r##m + v * VECTOR);
+#define STORE_PLAIN_ROW(m)                        \
+    if (residual_order != RESIDUAL_NONE) {        \
+        LANE_0(ADD_VECTOR(m, 0))                  \
+        LANE_1(ADD_VECTOR(m, 1))                  \
+        LANE_2(ADD_VECTOR(m, 2))                  \
+        LANE_3(ADD_VECTOR(m, 3))                  \
+    }                                             \
+    LANE_0(BOUND_VECTOR(m, 0))                    \
+    LANE_1(BOUND_VECTOR(m, 1))                    \
+    LANE_2(BOUND_VECTOR(m, 2))                    \
+    LANE_3(BOUND_VECTOR(m, 3))
 
 #endif

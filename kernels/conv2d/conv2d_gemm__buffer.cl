@@ -1,5 +1,20 @@
 // conv2d_gemm__buffer: dst[n, oh, ow, oc] = epilogue(bias[oc] + sum over kh, kw, ic of src[n, ih, iw, ic] * weight)
 // with ih = oh * stride - pad + kh * dilation, iw likewise; implicit GEMM with a register tile.
+//
+// Arguments
+//   dst       float [N, OH, OW, OC], oc innermost   the box [begin, end) is written, nothing else
+//   src       float [N, H, W, IC], ic innermost     the windows of the box without padding are read
+//   residual  as dst                                read when residual_order is not 0
+//   weights   float [G * ceil(OC/G / NR), 1 + KH*KW*IC/G, NR]   row 0 the bias; the launch's first panel first
+//   zeros     float [KW * IC/G]                     what padding reads
+//   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
+//             the launch, panels, outputs and inputs of a group, image size, window, epilogue
+// Launch      global (ceil(rows * columns / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 16 32 64 channels; VECTOR 4 8 16 lanes, NR / VECTOR in 1 2 4
+// Tested by   tests/kernels/test_conv2d.py
+//
+// Pixels are those of the box in row-major order, and tiles begin at its first: no output's bits depend on its
+// tile. Panels lie on the whole tensor's grid and never straddle groups.
 #ifndef MR
 #define MR 6
 #endif
@@ -11,56 +26,84 @@
 #endif
 #include "common/register_tile.h"
 
-// Pixel m of the tile: its window's first source row and column, and what it writes; past the end the last one again.
-#define PLACE_PIXEL(m)                                                                        \
-    const int y##m = oh * stride_h - pad_h, x##m = ow * stride_w - pad_w;                     \
-    const int d##m##_at = AT(dst, n, oh, ow, channel), r##m##_at = AT(residual, n, oh, ow, channel); \
-    if (left > m + 1) {                                                                       \
-        if (++ow == col_end) { ow = col_begin; ++oh; }                                        \
-    }
-#define SEES_ROW(m) && x##m >= 0 && x##m + kernel_w <= in_w
+#define NEXT_PIXEL \
+    if (++ow == col_end) { ow = col_begin; ++oh; }
+// Pixel m of the tile: the first row and column of its window, and where that lies; past the end the last one again.
+#define PLACE_PIXEL(m)                                                                    \
+    const int y##m = oh * stride_h - pad_h, x##m = ow * stride_w - pad_w;                 \
+    const int at##m = y##m * src_h + x##m * src_w;                                        \
+    if (left > m + 1) { NEXT_PIXEL }
+#define SEES_ROW(m) && x##m >= 0 && x##m + reach_w <= in_w
+#define SEES_COLUMN(m) && y##m >= 0 && y##m + reach_h <= in_h
 // Where pixel m reads at this tap: the source, or zeros in the padding.
-#define AIM_PIXEL(m)                                                                          \
-    const int iy##m = y##m + tap_y, ix##m = x##m + tap_x;                                     \
-    __global const float *p##m = (iy##m >= 0) & (iy##m < in_h) & (ix##m >= 0) & (ix##m < in_w)      \
-        ? image + iy##m * src_h + ix##m * src_w : zeros;
-#define STORE_PIXEL(m)                                                                        \
-    if (left > m) {                                                                           \
-        __global float *d##m = dst + d##m##_at;                                               \
-        __global const float *r##m = residual + r##m##_at;                                    \
-        STORE_TILE_ROW(m)                                                                     \
+#define DECLARE_PIXEL(m) __global const float *p##m;
+#define AIM_INNER(m) p##m = image + (at##m + tap);
+#define AIM_EDGE(m)                                                                       \
+    p##m = (uint)(y##m + tap_y) < (uint)in_h && (uint)(x##m + tap_x) < (uint)in_w         \
+        ? image + (at##m + tap) : zeros;
+#define STORE_PIXEL(m)                                                                    \
+    if (left > m) {                                                                       \
+        __global float *d##m = dst + AT(dst, n, oh, ow, channel);                         \
+        __global const float *r##m = residual + AT(residual, n, oh, ow, channel);         \
+        STORE_PIXEL_ROW(m)                                                                \
+        NEXT_PIXEL                                                                        \
     }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_gemm__buffer(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
     __global const float *restrict weights, __global const float *zeros,
     int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
-    int panel_begin, int group_panels, int group_outputs, int group_inputs,
+    int panel_begin, int item_panels, int panels, int group_panels, int group_outputs, int group_inputs,
     int in_h, int in_w, int kernel_h, int kernel_w, int stride_h, int stride_w,
     int dilation_h, int dilation_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
     const int first = get_global_id(0) * MR, columns = col_end - col_begin;
     const int left = (row_end - row_begin) * columns - first;
-    const int panel = panel_begin + get_global_id(1), n = image_begin + get_global_id(2);
-    const int group = panel / group_panels, group_channel = (panel - group * group_panels) * NR;
-    const int channel = group * group_outputs + group_channel;
-    int oh = row_begin + first / columns, ow = col_begin + first % columns;
+    const int n = image_begin + get_global_id(2);
+    const int first_row = row_begin + first / columns, first_col = col_begin + first % columns;
+    int oh = first_row, ow = first_col;
     REPEAT(MR, PLACE_PIXEL)
 
     // A row of taps is one run of memory where pixels lie densely and no window leaves the image sideways.
-    const bool is_run = src_w == group_inputs && dilation_w == 1 REPEAT(MR, SEES_ROW);
+    const int reach_h = (kernel_h - 1) * dilation_h + 1, reach_w = (kernel_w - 1) * dilation_w + 1;
+    const bool sees_rows = true REPEAT(MR, SEES_ROW);
+    const bool is_inner = sees_rows REPEAT(MR, SEES_COLUMN);
+    const bool is_run = sees_rows && src_w == group_inputs && dilation_w == 1;
     const int taps = is_run ? 1 : kernel_w, length = is_run ? kernel_w * group_inputs : group_inputs;
-    __global const float *image = src + AT(src, n, 0, 0, group * group_inputs);
-    __global const float *weight = weights + get_global_id(1) * ((size_t)(kernel_h * kernel_w * group_inputs + 1) * NR);
-    START_TILE(weight)
-    weight += NR;
-    for (int kh = 0; kh < kernel_h; ++kh) {
-        for (int kw = 0; kw < taps; ++kw) {
-            const int tap_y = kh * dilation_h, tap_x = kw * dilation_w;
-            REPEAT(MR, AIM_PIXEL)
-            ACCUMULATE(length)
+
+    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    __global const float *weight =
+        weights + item_begin * ((size_t)(kernel_h * kernel_w * group_inputs + 1) * NR);
+    for (int item = item_begin; item < item_end; ++item) {
+        const int panel = panel_begin + item, group = panel / group_panels;
+        const int group_channel = (panel - group * group_panels) * NR;
+        const int channel = group * group_outputs + group_channel;
+        __global const float *image = src + AT(src, n, 0, 0, group * group_inputs);
+        START_TILE(weight)
+        weight += NR;
+        for (int kh = 0; kh < kernel_h; ++kh) {
+            for (int kw = 0; kw < taps; ++kw) {
+                const int tap_y = kh * dilation_h, tap_x = kw * dilation_w;
+                const int tap = tap_y * src_h + tap_x * src_w;
+                REPEAT(MR, DECLARE_PIXEL)
+                if (is_inner) {
+                    REPEAT(MR, AIM_INNER)
+                } else {
+                    REPEAT(MR, AIM_EDGE)
+                }
+                ACCUMULATE(length)
+            }
+        }
+        const int low = channel_begin - channel;
+        const int high = min(channel_end - channel, group_outputs - group_channel);
+        oh = first_row, ow = first_col;
+        if (PLAIN_STORE) {
+            PLAIN_BOUNDS
+#define STORE_PIXEL_ROW STORE_PLAIN_ROW
+            REPEAT(MR, STORE_PIXEL)
+        } else {
+#undef STORE_PIXEL_ROW
+#define STORE_PIXEL_ROW STORE_TILE_ROW
+            REPEAT(MR, STORE_PIXEL)
         }
     }
-    const int low = channel_begin - channel;
-    const int high = min(channel_end - channel, group_outputs - group_channel);
-    REPEAT(MR, STORE_PIXEL)
 }

@@ -38,7 +38,7 @@
     if (ow + m < col_end) {                                                                                \
         __global float *d##m = dst + AT(dst, n, oh, ow##m, channel);                                       \
         __global const float *r##m = residual + AT(residual, n, oh, ow##m, channel);                       \
-        STORE_TILE_ROW(m)                                                                                  \
+        STORE_PIXEL_ROW(m)                                                                                 \
     }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_rows__buffer(
@@ -73,7 +73,15 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
                     row += dilation_w * src_w;
                 }
             }
-            REPEAT(MR, STORE_PIXEL)
+            if (PLAIN_STORE) {
+                PLAIN_BOUNDS
+#define STORE_PIXEL_ROW STORE_PLAIN_ROW
+                REPEAT(MR, STORE_PIXEL)
+            } else {
+#undef STORE_PIXEL_ROW
+#define STORE_PIXEL_ROW STORE_TILE_ROW
+                REPEAT(MR, STORE_PIXEL)
+            }
         }
     }
 }

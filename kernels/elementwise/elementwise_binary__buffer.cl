@@ -1,11 +1,11 @@
-// elementwise_binary__buffer: dst[n, h, w, c] = act(a[n, h, w, c] (+ or *) b[n, h, w, c])
+// elementwise_binary__buffer: dst[n, h, w, c] = act(a[n, h, w, c] (function) b[n, h, w, c])
 //
 // Arguments
 //   dst       float, kernel dimensions (n, h, w, c), any strides; the box is written, nothing else
 //   a, b      float, same coordinates; stride 0 where an operand repeats
 //   residual  float, as dst; not read when residual_order is 0
 //   box       first coordinates and lengths; what a work-item takes (common/runs.h)
-//   multiplies  1: a * b, 0: a + b
+//   function  0: a + b, 1: a * b, 2: a - b, 3: a / b, 4: a where a >= 0 and a * b elsewhere
 //   epilogue  residual and activation
 // Launch      global (ceil(channels / item_channels), ceil(rows / item_rows), 1)   local (1, 1, 1)
 // Parameters  VECTOR 4 8 16 lanes
@@ -13,9 +13,18 @@
 #include "common/activate.h"
 #include "common/runs.h"
 
+#define MULTIPLY 1
+#define SUBTRACT 2
+#define DIVIDE 3
+#define PRELU 4
+
 #define DEFINE_COMBINE(T)                                                                                    \
-    static inline T combine_##T(T x, T y, T other, int multiplies, EPILOGUE_SCALARS) {                       \
-        T value = multiplies ? x * y : x + y;                                                                \
+    static inline T combine_##T(T x, T y, T other, int function, EPILOGUE_SCALARS) {                         \
+        T value = x + y;                                                                                     \
+        if (function == MULTIPLY) value = x * y;                                                             \
+        if (function == SUBTRACT) value = x - y;                                                             \
+        if (function == DIVIDE) value = x / y;                                                               \
+        if (function == PRELU) value = x < (T)(0.0f) ? x * y : x;                                            \
         if (residual_order == RESIDUAL_BEFORE) value += other;                                               \
         value = activate_##T(value, activation, alpha, beta);                                                \
         if (residual_order == RESIDUAL_AFTER) value += other;                                                \
@@ -25,7 +34,7 @@
 DEFINE_COMBINE(float)
 DEFINE_COMBINE_(VEC)
 #define COMBINE(T, x, y, other)                                                                              \
-    JOIN(combine_, T)(x, y, other, multiplies, residual_order, activation, alpha, beta)
+    JOIN(combine_, T)(x, y, other, function, residual_order, activation, alpha, beta)
 
 #define RESIDUAL_AT(at) (residual_order == RESIDUAL_NONE ? (VEC)(0.0f) : VLOAD(r + (at)))
 #define STEP(at) VSTORE(COMBINE(VEC, VLOAD(x + (at)), VLOAD(y + (at)), RESIDUAL_AT(at)), d + (at))
@@ -34,7 +43,7 @@ DEFINE_COMBINE_(VEC)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void elementwise_binary__buffer(TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(b), CONST_TENSOR(residual),
-                                BOX_SCALARS, int multiplies, EPILOGUE_SCALARS) {
+                                BOX_SCALARS, int function, EPILOGUE_SCALARS) {
     const int dst_step = RUN_STEP(dst), a_step = RUN_STEP(a), b_step = RUN_STEP(b);
     const int residual_step = RUN_STEP(residual);
     const int joined = min(min(RUN_ROWS(dst), RUN_ROWS(residual)), min(RUN_ROWS(a), RUN_ROWS(b)));

@@ -28,7 +28,7 @@
     if (row + m < row_end) {                                                               \
         __global float *d##m = dst + AT(dst, n, 0, row + m, channel);                      \
         __global const float *r##m = residual + AT(residual, n, 0, row + m, channel);      \
-        STORE_TILE_ROW(m)                                                                  \
+        STORE_ANY_ROW(m)                                                                   \
     }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_packed__buffer(
@@ -43,5 +43,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_packed__buffer
     weight += NR;
     ACCUMULATE(depth)
     const int low = channel_begin - channel, high = channel_end - channel;
-    REPEAT(MR, STORE_ROW)
+    if (PLAIN_STORE) {
+        PLAIN_BOUNDS
+#define STORE_ANY_ROW STORE_PLAIN_ROW
+        REPEAT(MR, STORE_ROW)
+    } else {
+#undef STORE_ANY_ROW
+#define STORE_ANY_ROW STORE_TILE_ROW
+        REPEAT(MR, STORE_ROW)
+    }
 }

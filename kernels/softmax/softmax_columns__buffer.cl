@@ -12,7 +12,7 @@
 // Parameters  VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_softmax.py
 #include "common/runs.h"
-#include "softmax/exponential.h"
+#include "common/exponential.h"
 
 // Softmax of the columns (T lanes each) at s, stored from step `begin` of the axis on at d.
 #define COLUMNS(T, LOAD, STORE, s, d)                                                                        \

@@ -12,7 +12,7 @@
 // Parameters  VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_softmax.py
 #include "common/runs.h"
-#include "softmax/exponential.h"
+#include "common/exponential.h"
 
 // Folds the lanes of a vector onto each other in a fixed order.
 #if VECTOR == 16

@@ -159,7 +159,8 @@ print(json.dumps(before == dict(os.environ)))
     )
 
     assert evaluate(code, TMPDIR=str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
+    # `.ses` is onnxruntime's own, from its import.
+    assert [path.name for path in tmp_path.iterdir() if path.name != ".ses"] == []
 
 
 def test_driver_caches_follow_the_cache_folder(tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ from codl.ir.graph import Graph
 from codl.ir.regions import find_splittable_axes
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.steps import Chain, Plan
-from tests.exactness import Case, cut_every_node, find_operator_errors, unique_nodes
+from tests.exactness import DEVICES, Case, cut_every_node, find_operator_errors, unique_nodes
 from tests.random_plans import draw_plan
 from tools.networks import build
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(3600)]
 
 NETWORKS = ("resnet50", "vgg16", "yolov2", "mobilenet_v2")
-PAIR = ("intel-cpu", "pocl-cpu")
 PLANS_EACH = 50
 
 
@@ -30,7 +29,7 @@ def full(name: str, batch: int = 1) -> Case:
 @pytest.mark.parametrize("network", NETWORKS)
 def test_each_device_alone(network: str) -> None:
     case = full(network)
-    for device in PAIR:
+    for device in DEVICES:
         assert list(case.find_errors(plan_single(case.graph, device=device), open_devices((device,)))) == []
 
 
@@ -48,39 +47,39 @@ def test_every_node_cut(network: str) -> None:
         (2, 10**6),
         (1, 10**6),
     ]:
-        plan = cut_every_node(case.graph, PAIR, axis, position)
-        assert list(case.find_errors(plan, open_devices(PAIR))) == [], (axis, position)
+        plan = cut_every_node(case.graph, DEVICES, axis, position)
+        assert list(case.find_errors(plan, open_devices(DEVICES))) == [], (axis, position)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_batch_of_three_cut(network: str) -> None:
     case = full(network, 3)
     for position in (None, 1, 2):
-        plan = cut_every_node(case.graph, PAIR, 0, position)
-        assert list(case.find_errors(plan, open_devices(PAIR))) == []
+        plan = cut_every_node(case.graph, DEVICES, 0, position)
+        assert list(case.find_errors(plan, open_devices(DEVICES))) == []
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_chains_of_two_to_eight(network: str) -> None:
     case = full(network)
     for length in range(2, 9):
-        plan = plan_even(case.graph, devices=PAIR, max_chain_length=length)
-        assert list(case.find_errors(plan, open_devices(PAIR))) == [], length
+        plan = plan_even(case.graph, devices=DEVICES, max_chain_length=length)
+        assert list(case.find_errors(plan, open_devices(DEVICES))) == [], length
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_random_plans(network: str) -> None:
     case = full(network)
-    plans = [draw_plan(case.graph, PAIR, np.random.default_rng(seed)) for seed in range(PLANS_EACH)]
+    plans = [draw_plan(case.graph, DEVICES, np.random.default_rng(seed)) for seed in range(PLANS_EACH)]
     check_campaign(plans, case.graph)
     for seed, plan in enumerate(plans):
-        assert list(case.find_errors(plan, open_devices(PAIR))) == [], seed
+        assert list(case.find_errors(plan, open_devices(DEVICES))) == [], seed
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_every_operator_alone(network: str) -> None:
     case = full(network)
-    devices = open_devices(PAIR)
+    devices = open_devices(DEVICES)
     problems = [
         problem
         for node in unique_nodes(case.graph)

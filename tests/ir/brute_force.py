@@ -1,6 +1,8 @@
 """Which input elements an output element reads, by the definition of each operator, one element at a time."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -8,15 +10,31 @@ from codl.ir.graph import Graph, Node, Shape
 from codl.ir.ops import (
     Affine,
     Binary,
+    ChannelShuffle,
+    CombineMoments,
     CombineRows,
     Concat,
     Conv2d,
+    ConvTranspose2d,
+    Coordinates,
+    DepthToSpace,
+    LocalResponseNorm,
     MatMul,
+    Normalize,
+    Pad,
+    PadMode,
     Pool2d,
+    ReduceMean,
     Reshape,
+    Resize2d,
+    ResizeMode,
+    Rounding,
+    RowMoments,
     RowSum,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
     Unary,
 )
 from codl.ir.regions import Region
@@ -95,7 +113,7 @@ def _pointwise(_: Any, shapes: Sequence[Shape], __: Shape, index: Index) -> Read
     yield from ((position, _broadcast(shape, index)) for position, shape in enumerate(shapes))
 
 
-def _row_sum(_: RowSum, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
+def _row_sum(_: RowSum | RowMoments, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
     yield from ((0, (*index[:3], w)) for w in range(shapes[0][3]))
 
 
@@ -138,6 +156,116 @@ def _space_to_depth(op: SpaceToDepth, shapes: Sequence[Shape], _: Shape, index: 
     yield 0, (n, channel, row * op.block + down, column * op.block + right)
 
 
+def _conv_transpose2d(op: ConvTranspose2d, shapes: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    (n, oc, row, column), (x, weight) = index, shapes[:2]
+    group, place = divmod(oc, weight[1])
+    for h, w, i, j in product(range(x[2]), range(x[3]), range(op.kernel[0]), range(op.kernel[1])):
+        writes = (
+            h * op.stride[0] + i * op.dilation[0] - op.pads[0],
+            w * op.stride[1] + j * op.dilation[1] - op.pads[1],
+        )
+        if writes == (row, column):
+            inputs = x[1] // op.groups
+            yield from ((0, (n, group * inputs + c, h, w)) for c in range(inputs))
+    for c in range(x[1] // op.groups):
+        ic = group * (x[1] // op.groups) + c
+        yield from ((1, (ic, place, i, j)) for i in range(weight[2]) for j in range(weight[3]))
+    if op.has_bias:
+        yield 2, (oc,)
+
+
+def _combine_moments(_: CombineMoments, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    n, c = index[:2]
+    yield from ((0, (n, c, h, part)) for h in range(shapes[0][2]) for part in (0, 1))
+    yield from ((1, (c,)), (2, (c,)))
+
+
+def _normalize(_: Normalize, __: Sequence[Shape], ___: Shape, index: Index) -> Reads:
+    n, c = index[:2]
+    yield from ((0, index), (1, (n, c, 0, 0)), (1, (n, c, 0, 1)))
+
+
+def _reduce_mean(op: ReduceMean, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    ranges = [range(d) if axis in op.axes else [index[axis]] for axis, d in enumerate(shapes[0])]
+    yield from ((0, element) for element in product(*ranges))
+
+
+def _local_response_norm(op: LocalResponseNorm, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    n, c, *pixel = index
+    for i in range(c - (op.size - 1) // 2, c + math.ceil((op.size - 1) / 2) + 1):
+        if 0 <= i < shapes[0][1]:
+            yield 0, (n, i, *pixel)
+
+
+def _transpose(op: Transpose, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    element = [0] * len(shapes[0])
+    for i, source in zip(index, op.order, strict=True):
+        element[source] = i
+    yield 0, tuple(element)
+
+
+def _channel_shuffle(op: ChannelShuffle, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    n, c, *pixel = index
+    place, group = divmod(c, op.groups)
+    yield 0, (n, group * (shapes[0][1] // op.groups) + place, *pixel)
+
+
+def _depth_to_space(op: DepthToSpace, _: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    n, c, row, column = index
+    offset = row % op.block * op.block + column % op.block
+    channel = c * op.block**2 + offset if op.is_column_major else offset * shape[1] + c
+    yield 0, (n, channel, row // op.block, column // op.block)
+
+
+def _slice(op: Slice, _: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    yield 0, tuple(b + i * s for b, i, s in zip(op.begin, index, op.step, strict=True))
+
+
+def _pad(op: Pad, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    element = []
+    for i, before, length in zip(index, op.before, shapes[0], strict=True):
+        place = i - before
+        if op.mode is PadMode.CONSTANT and not 0 <= place < length:
+            return
+        if op.mode is PadMode.EDGE:
+            place = min(max(place, 0), length - 1)
+        if place < 0:
+            place = -place
+        element.append(2 * (length - 1) - place if place >= length else place)
+    yield 0, tuple(element)
+
+
+def _resize2d(op: Resize2d, shapes: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    n, c, *pixel = index
+    sides = [_neighbours(op, axis, shapes[0][2 + axis], shape[2 + axis], pixel[axis]) for axis in (0, 1)]
+    yield from ((0, (n, c, h, w)) for h, w in product(*sides))
+
+
+def _neighbours(op: Resize2d, axis: int, length: int, out_length: int, place: int) -> set[int]:
+    """Return the positions that an output position is made of, in exact arithmetic."""
+    x, half, scale = Fraction(place), Fraction(1, 2), Fraction(op.scale[axis])
+    if scale != 1:
+        match op.coordinates:
+            case Coordinates.ASYMMETRIC:
+                x = x / scale
+            case Coordinates.HALF_PIXEL:
+                x = (x + half) / scale - half
+            case Coordinates.PYTORCH_HALF_PIXEL:
+                x = (x + half) / scale - half if out_length > 1 else Fraction(0)
+            case Coordinates.ALIGN_CORNERS:
+                x = x * (length - 1) / (out_length - 1) if out_length > 1 else Fraction(0)
+    if op.mode is ResizeMode.LINEAR:
+        found = {math.floor(x), math.ceil(x)}
+    else:
+        found = {
+            Rounding.FLOOR: {math.floor(x)},
+            Rounding.CEIL: {math.ceil(x)},
+            Rounding.PREFER_FLOOR: {math.ceil(x - half)},
+            Rounding.PREFER_CEIL: {math.floor(x + half)},
+        }[op.rounding]
+    return {min(max(i, 0), length - 1) for i in found}
+
+
 _READS: dict[type, Callable[[Any, Sequence[Shape], Shape, Index], Reads]] = {
     Conv2d: _conv2d,
     Pool2d: _pool2d,
@@ -151,4 +279,16 @@ _READS: dict[type, Callable[[Any, Sequence[Shape], Shape, Index], Reads]] = {
     Reshape: _reshape,
     Softmax: _softmax,
     SpaceToDepth: _space_to_depth,
+    DepthToSpace: _depth_to_space,
+    ConvTranspose2d: _conv_transpose2d,
+    RowMoments: _row_sum,
+    CombineMoments: _combine_moments,
+    Normalize: _normalize,
+    LocalResponseNorm: _local_response_norm,
+    Slice: _slice,
+    Pad: _pad,
+    Resize2d: _resize2d,
+    ReduceMean: _reduce_mean,
+    Transpose: _transpose,
+    ChannelShuffle: _channel_shuffle,
 }

@@ -209,18 +209,3 @@ def space_to_depths(draw: st.DrawFn) -> Graph:
     height, width = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     source = (batch, channels, height * block, width * block)
     return one_node(SpaceToDepth(block=block), [source], (batch, channels * block * block, height, width))
-
-
-EVERY_KIND = {
-    "convolution": convolutions(),
-    "pooling": poolings(),
-    "product": products(),
-    "binary": binaries(),
-    "pointwise": pointwise(),
-    "moment": moments(),
-    "concat": concats(),
-    "reshape": reshapes(),
-    "softmax": softmaxes(),
-    "space to depth": space_to_depths(),
-}
-"""Name -> strategy of graphs; together they cover every region rule."""

@@ -11,20 +11,33 @@ from codl.ir.graph import Graph, Node, Shape
 from codl.ir.ops import (
     Binary,
     BinaryKind,
+    ChannelShuffle,
+    CombineMoments,
     Concat,
     Conv2d,
+    ConvTranspose2d,
+    DepthToSpace,
     MatMul,
+    Normalize,
     Op,
+    Pad,
     Pool2d,
     PoolKind,
+    ReduceMean,
     Reshape,
+    Resize2d,
+    ResizeMode,
+    RowMoments,
     RowSum,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
 )
 from codl.ir.regions import Boxes, Region, find_splittable_axes, input_boxes, input_regions
 from tests.ir.brute_force import bounding_box, elements, find_needs
-from tests.ir.random_nodes import EVERY_KIND, one_node, regions, shapes
+from tests.ir.every_kind import EVERY_KIND
+from tests.ir.random_nodes import one_node, regions, shapes
 
 quick = settings(
     deadline=None,
@@ -70,6 +83,8 @@ def find_tight_axes(node: Node, graph: Graph, name: str) -> list[int]:
     if isinstance(op, Conv2d | Pool2d):
         out = graph.shape("y")
         return [0, 1] + [2 + i for i in (0, 1) if reaches_the_image(op, i, shape[2 + i], out[2 + i])]
+    if isinstance(op, ConvTranspose2d):
+        return [0, 1] + [2 + i for i in (0, 1) if op.dilation[i] == 1 and op.kernel[i] >= op.stride[i]]
     if isinstance(op, SpaceToDepth):
         return axes if op.block == 1 else [0, 1]
     if isinstance(op, Reshape):
@@ -138,6 +153,26 @@ SPLITTABLE: dict[str, tuple[Graph, tuple[int, ...]]] = {
     "product": (one_node(MatMul(), [(4, 8), (8, 5)], (4, 5)), (0, 1)),
     "product of one row": (one_node(MatMul(), [(1, 8), (8, 5)], (1, 5)), (1,)),
     "row sum": (one_node(RowSum(), [IMAGE], (2, 4, 6, 1)), (0, 1, 2)),
+    "transposed conv": (
+        one_node(ConvTranspose2d(kernel=(2, 2), stride=(2, 2)), [IMAGE, (4, 3, 2, 2)], (2, 3, 12, 12)),
+        (0, 1, 2, 3),
+    ),
+    "row moments": (one_node(RowMoments(), [IMAGE], (2, 4, 6, 2)), (0, 1, 2)),
+    "combined moments": (
+        one_node(CombineMoments(epsilon=0.1, row_length=6), [(2, 4, 6, 2), (4,), (4,)], (2, 4, 1, 2)),
+        (0, 1),
+    ),
+    "normalization": (one_node(Normalize(), [IMAGE, (2, 4, 1, 2)], IMAGE), (0, 1, 2, 3)),
+    "mean over channels": (one_node(ReduceMean(axes=(1,)), [IMAGE], (2, 1, 6, 6)), (0, 2, 3)),
+    "transpose": (one_node(Transpose(order=(0, 2, 3, 1)), [IMAGE], (2, 6, 6, 4)), (0, 1, 2, 3)),
+    "channel shuffle": (one_node(ChannelShuffle(groups=2), [IMAGE], IMAGE), (0, 1, 2, 3)),
+    "depth to space": (one_node(DepthToSpace(block=2), [IMAGE], (2, 1, 12, 12)), (0, 2, 3)),
+    "slice": (one_node(Slice(begin=(0, 0, 5, 0), step=(1, 1, -1, 1)), [IMAGE], (2, 4, 3, 6)), (0, 1, 2, 3)),
+    "pad": (one_node(Pad(before=(0, 0, 1, 1)), [IMAGE], (2, 4, 8, 8)), (0, 1, 2, 3)),
+    "resize": (
+        one_node(Resize2d(mode=ResizeMode.LINEAR, scale=(2.0, 2.0)), [IMAGE], (2, 4, 12, 12)),
+        (0, 1, 2, 3),
+    ),
     "binary": (one_node(Binary(kind=BinaryKind.ADD), [(3, 4), (4,)], (3, 4)), (0, 1)),
     "concat": (one_node(Concat(axis=1), [(2, 3), (2, 2)], (2, 5)), (0, 1)),
     "softmax": (one_node(Softmax(axis=1), [(3, 4)], (3, 4)), (0,)),

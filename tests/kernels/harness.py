@@ -25,23 +25,46 @@ from codl.ir.ops import Activation, ActivationKind, Epilogue, Op, ResidualOrder
 from codl.ir.regions import Boxes, Region, input_regions
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
 
+_OP_TYPES: dict[ActivationKind, tuple[str, tuple[str, ...]]] = {
+    ActivationKind.IDENTITY: ("Identity", ()),
+    ActivationKind.RELU: ("Relu", ()),
+    ActivationKind.CLIP: ("Clip", ()),
+    ActivationKind.LEAKY_RELU: ("LeakyRelu", ("alpha",)),
+    ActivationKind.ELU: ("Elu", ("alpha",)),
+    ActivationKind.SIGMOID: ("Sigmoid", ()),
+    ActivationKind.HARD_SIGMOID: ("HardSigmoid", ("alpha", "beta")),
+    ActivationKind.HARD_SWISH: ("HardSwish", ()),
+    ActivationKind.TANH: ("Tanh", ()),
+}
+"""ONNX operator and attributes of each activation."""
 GUARD = 64
 """Floats before and behind each operand that nothing may touch."""
 CANARY = np.array([0x7F5A5A5A], np.uint32).view(np.float32)[0]
 """A finite value of 2.9e38: read by mistake it shows in the result as well."""
 
 
+ACTIVATIONS = (
+    Activation(),
+    Activation(kind=ActivationKind.RELU),
+    Activation(kind=ActivationKind.CLIP, alpha=-0.5, beta=6.0),
+    Activation(kind=ActivationKind.LEAKY_RELU, alpha=0.1),
+    Activation(kind=ActivationKind.ELU, alpha=0.7),
+    Activation(kind=ActivationKind.SIGMOID),
+    Activation(kind=ActivationKind.HARD_SIGMOID, alpha=0.2, beta=0.4),
+    Activation(kind=ActivationKind.HARD_SWISH),
+    Activation(kind=ActivationKind.TANH),
+)
+"""One of each kind."""
 EPILOGUES = {
-    f"{kind}-{order}": Epilogue(activation=Activation(kind=kind, alpha=alpha, beta=beta), residual=order)
-    for kind, alpha, beta in [
-        (ActivationKind.IDENTITY, 0.0, 0.0),
-        (ActivationKind.RELU, 0.0, 0.0),
-        (ActivationKind.CLIP, -0.5, 6.0),
-        (ActivationKind.LEAKY_RELU, 0.1, 0.0),
+    f"{activation.kind}-{order}": Epilogue(activation=activation, residual=order)
+    for activation, orders in [
+        *((activation, tuple(ResidualOrder)) for activation in ACTIVATIONS[:4]),
+        *((activation, (ResidualOrder.NONE,)) for activation in ACTIVATIONS[4:]),
+        (ACTIVATIONS[-1], (ResidualOrder.BEFORE, ResidualOrder.AFTER)),
     ]
-    for order in ResidualOrder
+    for order in orders
 }
-"""Every epilogue by a name for test ids."""
+"""Epilogues by a name for test ids: every activation, and most ways to add a residual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,12 +197,13 @@ def apply_epilogue(value: FloatArray, epilogue: Epilogue, residual: FloatArray |
     """Return what ONNX Runtime makes of ``value`` and the residual."""
     activation = epilogue.activation
     feeds = {"v": value}
-    act = {
-        ActivationKind.IDENTITY: helper.make_node("Identity", ["in"], ["out"]),
-        ActivationKind.RELU: helper.make_node("Relu", ["in"], ["out"]),
-        ActivationKind.LEAKY_RELU: helper.make_node("LeakyRelu", ["in"], ["out"], alpha=activation.alpha),
-        ActivationKind.CLIP: helper.make_node("Clip", ["in", "low", "high"], ["out"]),
-    }[activation.kind]
+    op_type, attributes = _OP_TYPES[activation.kind]
+    act = helper.make_node(
+        op_type,
+        ["in", "low", "high"] if activation.kind is ActivationKind.CLIP else ["in"],
+        ["out"],
+        **{name: getattr(activation, name) for name in attributes},
+    )
     if activation.kind is ActivationKind.CLIP:
         feeds |= {
             "low": np.array(activation.alpha, np.float32),

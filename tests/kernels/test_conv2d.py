@@ -41,6 +41,8 @@ CASES = {
     "all-padding-rows": Case(image=(2, 3), inputs=4, outputs=8, kernel=(1, 1), pads=(2, 2, 2, 2)),
     "groups-even": Case(image=(6, 7), inputs=12, outputs=32, groups=4),
     "groups-of-one-input": Case(image=(6, 7), inputs=5, outputs=15, groups=5),
+    "many-panels-an-item": Case(image=(20, 31), inputs=2, outputs=150),
+    "many-groups-an-item": Case(image=(21, 30), inputs=8, outputs=72, groups=4),
     "groups-wide": Case(image=(6, 7), inputs=10, outputs=80, groups=2),
 }
 

@@ -13,6 +13,7 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Shape
 from codl.ir.ops import Activation, ActivationKind, Affine, Binary, BinaryKind, Epilogue, ResidualOrder, Unary
 from tests.kernels.harness import (
+    ACTIVATIONS,
     EPILOGUES,
     apply_epilogue,
     assert_right,
@@ -38,6 +39,14 @@ SHAPES: dict[str, Shape] = {
     "few-channels": (1, 3, 6, 7),
     "one-channel": (1, 1, 20, 3),
     "long-line": (1, 40000),
+}
+
+OP_TYPES = {
+    BinaryKind.ADD: "Add",
+    BinaryKind.MUL: "Mul",
+    BinaryKind.SUB: "Sub",
+    BinaryKind.DIV: "Div",
+    BinaryKind.PRELU: "PRelu",
 }
 
 BROADCASTS: dict[str, tuple[Shape, Shape]] = {
@@ -69,7 +78,17 @@ def test_unary_agrees_with_onnx_runtime_and_cuts_keep_bits(device: Device, shape
 def test_unary_passes_special_values_on(device: Device, epilogue: Epilogue) -> None:
     x = np.tile(np.array([np.nan, np.inf, -np.inf, -0.0, 7.0], np.float32), 9)
     graph = one_node_graph(Unary(), {"x": x}, x.shape, epilogue=epilogue)
-    np.testing.assert_array_equal(run_node(device, graph, {"x": x}), apply_epilogue(x, epilogue, None))
+    expected = apply_epilogue(x, epilogue, None)
+    np.testing.assert_allclose(run_node(device, graph, {"x": x}), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=[a.kind for a in ACTIVATIONS])
+def test_activations_are_accurate_everywhere(device: Device, activation: Activation) -> None:
+    x = np.concatenate([sign * np.geomspace(1e-6, 90, 3000) for sign in (-1, 1)]).astype(np.float32)
+    epilogue = Epilogue(activation=activation)
+    graph = one_node_graph(Unary(), {"x": x}, x.shape, epilogue=epilogue)
+    reference = apply_epilogue(x, epilogue, None)
+    assert_right(device, graph, {"x": x}, reference, slices=slices_of(x.shape), tolerance=1e-6)
 
 
 def binary(
@@ -77,8 +96,7 @@ def binary(
 ) -> tuple[Graph, dict[str, FloatArray], FloatArray]:
     """Return the graph of one Binary, its activations and ONNX Runtime's result."""
     inputs = {name: np.asarray(random_array(*shape)) for name, shape in zip("ab", shapes, strict=True)}
-    op_type = "Add" if kind is BinaryKind.ADD else "Mul"
-    plain = run_onnx([helper.make_node(op_type, ["a", "b"], ["y"])], inputs)
+    plain = run_onnx([helper.make_node(OP_TYPES[kind], ["a", "b"], ["y"])], inputs)
     residual = None
     if epilogue.residual is not ResidualOrder.NONE:
         residual = inputs["r"] = np.asarray(random_array(*plain.shape, seed=1))

@@ -41,12 +41,12 @@ class BoxLaunch:
     @property
     def scalars(self) -> dict[str, Scalar]:
         """BOX_SCALARS in their order."""
-        named: dict[str, IntArray] = {}
+        named: dict[str, Scalar] = {}
         for suffix, values in (("begin", self.begin), ("count", self.extent)):
             for place, letter in enumerate("nhwc"):
                 named[f"{letter}_{suffix}"] = values[:, place]
-        named |= {"item_rows": self.item_rows, "item_channels": self.item_channels}
-        return dict(named)
+        named["item_rows"], named["item_channels"] = self.item_rows, self.item_channels
+        return named
 
     def units(self, info: DeviceInfo, lanes: int, work: IntArray | int = 1) -> Mapping[str, IntArray]:
         """Return what the busiest compute unit does: work-items, and steps over vectors inside them.
@@ -58,7 +58,7 @@ class BoxLaunch:
         """
         items = spread(self.global_size.prod(axis=1), info.units)
         vectors = self.item_rows * ceil_div(self.item_channels, lanes)
-        return {"items": items, "vectors": items * vectors * work}
+        return {"items": items, "vectors": np.asarray(items * vectors * work, np.int64)}
 
 
 def box_in(boxes: Boxes, dims: KernelDims) -> tuple[IntArray, IntArray]:

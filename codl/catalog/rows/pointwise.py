@@ -32,11 +32,18 @@ from codl.ir.ops import Affine, Binary, BinaryKind, Unary
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
+_FUNCTIONS = {
+    BinaryKind.ADD: 0,
+    BinaryKind.MUL: 1,
+    BinaryKind.SUB: 2,
+    BinaryKind.DIV: 3,
+    BinaryKind.PRELU: 4,
+}
 UNARY, BINARY, AFFINE = "elementwise_unary__buffer", "elementwise_binary__buffer", "affine_channels__buffer"
 
 
 def _accepts_unary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    if not isinstance(node.op, Unary) or has_residual(node) or not has_rank_up_to(4, node, graph):
+    if not isinstance(node.op, Unary) or not has_rank_up_to(4, node, graph) or has_residual(node):
         return None
     return lanes_for(info, prod(graph.shape(node.output)))
 
@@ -82,7 +89,7 @@ def _describe_binary(
         global_size=launch.global_size,
         scalars={
             **launch.scalars,
-            **constants_like(out, multiplies=int(node.op.kind is BinaryKind.MUL)),
+            **constants_like(out, function=_FUNCTIONS[node.op.kind]),
             **epilogue_scalars(node.epilogue, out.count),
         },
         units=launch.units(info, parameters["VECTOR"]),
@@ -94,7 +101,7 @@ def _describe_binary(
 
 
 def _accepts_affine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    if not isinstance(node.op, Affine) or has_residual(node) or not has_rank_up_to(4, node, graph):
+    if not isinstance(node.op, Affine) or not has_rank_up_to(4, node, graph) or has_residual(node):
         return None
     if any(name not in graph.constants for name in node.inputs[1:3]):
         return None

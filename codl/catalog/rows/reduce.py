@@ -3,7 +3,14 @@
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.rows.boxes import LANES, constants_like, has_residual, lanes_for, moved_bytes, share_box
+from codl.catalog.rows.boxes import (
+    LANES,
+    constants_like,
+    has_residual,
+    lanes_for,
+    moved_bytes,
+    share_box,
+)
 from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, TensorArg, kernel_dims
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import CombineRows, RowSum

@@ -64,12 +64,12 @@ def _describe_rows(
     dims = kernel_dims(len(shape))
     begin, extent = box_in(out, dims)
     least = max(1, LEAST_ITEM // (_STEP_WORK * shape[node.op.axis]))
-    rows = extent[:, :3].prod(axis=1)
+    rows = np.maximum(extent[:, :3].prod(axis=1), 1)
     launch = BoxLaunch(
         begin=begin,
         extent=extent,
         item_rows=np.minimum(np.maximum(rows // (ITEMS_PER_UNIT * max(1, info.units)), least), rows),
-        item_channels=extent[:, 3],
+        item_channels=np.maximum(extent[:, 3], 1),
     )
     return (_batch(node, graph, out, info, parameters, entry=ROWS, dims=dims, launch=launch),)
 
@@ -84,7 +84,7 @@ def _describe_columns(
     one_row = out.with_axis(node.op.axis, 0, 1)
     shared = share_box(one_row, dims, info, work=_STEP_WORK * shape[node.op.axis])
     begin, extent = box_in(out, dims)
-    launch = replace(shared, begin=begin, extent=extent, item_rows=extent[:, 2])
+    launch = replace(shared, begin=begin, extent=extent, item_rows=np.maximum(extent[:, 2], 1))
     return (_batch(node, graph, out, info, parameters, entry=COLUMNS, dims=dims, launch=launch),)
 
 

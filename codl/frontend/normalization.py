@@ -1,0 +1,93 @@
+"""Translations of normalizations and Softmax."""
+
+import math
+
+import numpy as np
+
+from codl.frontend.draft import Draft
+from codl.frontend.onnx_node import OnnxNode
+from codl.ir.ops import (
+    Affine,
+    CombineMoments,
+    LocalResponseNorm,
+    Normalize,
+    Reshape,
+    RowMoments,
+    Softmax,
+)
+
+
+def translate_batch_norm(draft: Draft, node: OnnxNode) -> None:
+    """Add an `Affine` of the statistics."""
+    if node.integer("training_mode", 0) or len(node.outputs) > 1 or not node.integer("spatial", 1):
+        raise node.unsupported(
+            got="training mode or statistics for each pixel", expected="inference by channel"
+        )
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    if len(shape) < 2:
+        raise node.unsupported(got=f"an input of {len(shape)} axes", expected="2 to 4")
+    statistics = (np.asarray(draft.value(name, node=node), np.float64) for name in node.inputs[1:5])
+    gain, offset, mean, variance = statistics
+    scale = gain / np.sqrt(variance + node.number("epsilon", 1e-5))
+    names = (
+        draft.add_constant(f"{node.output}/scale", scale),
+        draft.add_constant(f"{node.output}/shift", offset - mean * scale),
+    )
+    draft.add_node(Affine(), (x, *names), node.output, shape=shape, name=node.name)
+
+
+def translate_instance_norm(draft: Draft, node: OnnxNode) -> None:
+    """Add moments of rows, their combination and the normalization; signals become images of one row."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    if len(shape) not in (3, 4):
+        raise node.unsupported(got=f"an input of {len(shape)} axes", expected="3 or 4")
+    constants = node.inputs[1:3]
+    for name in constants:
+        draft.value(name, node=node)
+    weights = [draft.operand(name, node=node) for name in constants]
+    batch, channels, height, width = image = shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
+    if image != shape:
+        x = draft.add_node(Reshape(), (x,), draft.fresh_name(f"{node.output}/image"), shape=image)
+    rows, factors = (draft.fresh_name(f"{node.output}/{part}") for part in ("rows", "factors"))
+    draft.add_node(RowMoments(), (x,), rows, shape=(batch, channels, height, 2), name=f"{node.name}/rows")
+    op = CombineMoments(epsilon=node.number("epsilon", 1e-5), row_length=width)
+    draft.add_node(op, (rows, *weights), factors, shape=(batch, channels, 1, 2), name=f"{node.name}/factors")
+    if image == shape:
+        draft.add_node(Normalize(), (x, factors), node.output, shape=shape, name=node.name)
+        return
+    result = draft.fresh_name(f"{node.output}/normalized")
+    draft.add_node(Normalize(), (x, factors), result, shape=image, name=f"{node.name}/normalized")
+    draft.add_node(Reshape(), (result,), node.output, shape=shape, name=node.name)
+
+
+def translate_response_norm(draft: Draft, node: OnnxNode) -> None:
+    """Add a `LocalResponseNorm` for LRN."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    if len(shape) != 4:
+        raise node.unsupported(got=f"an input of {len(shape)} axes", expected="4 (images)")
+    op = LocalResponseNorm(
+        size=node.integer("size", 1),
+        alpha=node.number("alpha", 1e-4),
+        beta=node.number("beta", 0.75),
+        bias=node.number("bias", 1.0),
+    )
+    draft.add_node(op, (x,), node.output, shape=shape, name=node.name)
+
+
+def translate_softmax(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Softmax`; before opset 13 it ran over all axes from `axis` on, as over rows of a matrix."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    axis = node.integer("axis", -1 if node.opset >= 13 else 1) % len(shape)
+    inner = math.prod(shape[axis:])
+    if node.opset >= 13 or inner == shape[axis]:
+        draft.add_node(Softmax(axis=axis), (x,), node.output, shape=shape, name=node.name)
+        return
+    rows = (math.prod(shape[:axis]), inner)
+    before, after = (draft.fresh_name(f"{node.output}/{part}") for part in ("rows", "softmax"))
+    draft.add_node(Reshape(), (x,), before, shape=rows, name=f"{node.name}/rows")
+    draft.add_node(Softmax(axis=1), (before,), after, shape=rows, name=f"{node.name}/softmax")
+    draft.add_node(Reshape(), (after,), node.output, shape=shape, name=node.name)

@@ -1,0 +1,151 @@
+"""Translations of Pad, Resize and Upsample."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codl.frontend.draft import Draft
+from codl.frontend.onnx_node import OnnxNode
+from codl.ir.graph import Shape
+from codl.ir.ops import Coordinates, Pad, PadMode, Resize2d, ResizeMode, Rounding
+
+_OLD_MODES = {"bilinear": "linear"}
+"""Names that Upsample's first versions allowed."""
+
+
+def translate_pad(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Pad`; pads and value were attributes before opset 11 and are inputs since."""
+    mode = node.text("mode", "constant")
+    if mode not in list(PadMode):
+        raise node.unsupported(got=f"mode {mode}", expected=f"one of {', '.join(PadMode)}")
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    before, after = _read_pads(draft, node, rank=len(shape))
+    if not any((*before, *after)):
+        draft.add_alias(node.output, x)
+        return
+    _check_repeats(node, PadMode(mode), shape, before=before, after=after)
+    value = node.number("value", 0.0)
+    name = node.optional_input(2)
+    if name is not None:
+        value = float(np.asarray(draft.value(name, node=node)).item())
+    op = Pad(before=before, mode=PadMode(mode), value=value if mode == PadMode.CONSTANT else 0.0)
+    draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
+
+
+def _read_pads(draft: Draft, node: OnnxNode, *, rank: int) -> tuple[Shape, Shape]:
+    """Return the elements added before and after each axis; negative ones are taken away."""
+    pads = draft.integers_of(node, "pads", index=1)
+    if pads is None:
+        raise node.broken(got="no pads", expected="two values for each axis")
+    axes = draft.integers_of(node, "axes", index=3) or tuple(range(len(pads) // 2))
+    before, after = [0] * rank, [0] * rank
+    for place, axis in enumerate(axes):
+        before[axis % rank], after[axis % rank] = pads[place], pads[place + len(axes)]
+    return tuple(before), tuple(after)
+
+
+def _check_repeats(node: OnnxNode, mode: PadMode, shape: Shape, *, before: Shape, after: Shape) -> None:
+    """Raise `UnsupportedError` where padding repeats elements that were cropped, or mirrors twice."""
+    if mode is PadMode.CONSTANT:
+        return
+    for length, front, back in zip(shape, before, after, strict=True):
+        kept = length + min(front, 0) + min(back, 0)
+        if kept < 1 or (mode is PadMode.REFLECT and max(front, back) >= kept):
+            raise node.unsupported(
+                got=f"mode {mode} with pads {[*before, *after]} of an input {list(shape)}",
+                expected="less padding than there are elements",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sampling:
+    """The attributes of a resizing, whichever operator and version states them."""
+
+    mode: str
+    coordinates: str
+    rounding: str
+
+
+def translate_resize(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Resize2d` for Resize or Upsample."""
+    if node.integer("antialias", 0):
+        raise node.unsupported(got="antialias 1", expected="0")
+    x = draft.operand(node.inputs[0], node=node)
+    shape, out_shape = draft.tensors[x].shape, draft.shape(node.output, node=node)
+    scales = _read_scales(draft, node, shape=shape, out_shape=out_shape)
+    if len(shape) != 4 or scales[:2] != (1.0, 1.0):
+        raise node.unsupported(
+            got=f"scales {list(scales)} of an input of {len(shape)} axes",
+            expected="4 axes, of which height and width are scaled",
+        )
+    if shape == out_shape and scales == (1.0,) * 4:
+        draft.add_alias(node.output, x)
+        return
+    scale = (scales[2], scales[3])
+    sampling = _read_sampling(node, scale=scale)
+    for what, got, known in (
+        ("mode", sampling.mode, ResizeMode),
+        ("coordinate_transformation_mode", sampling.coordinates, Coordinates),
+        ("nearest_mode", sampling.rounding, Rounding),
+    ):
+        if got not in list(known):
+            raise node.unsupported(got=f"{what} {got}", expected=f"one of {', '.join(known)}")
+    op = Resize2d(
+        mode=ResizeMode(sampling.mode),
+        scale=scale,
+        coordinates=Coordinates(sampling.coordinates),
+        rounding=Rounding(sampling.rounding),
+    )
+    draft.add_node(op, (x,), node.output, shape=out_shape, name=node.name)
+
+
+def _read_scales(draft: Draft, node: OnnxNode, *, shape: Shape, out_shape: Shape) -> tuple[float, ...]:
+    """Return the factor of each axis as float32: stated, or output / input where sizes are stated."""
+    if node.opset < 11:
+        name = node.optional_input(1)
+        stated = node.numbers("scales") if name is None else draft.value(name, node=node)
+        return _floats(stated)
+    sizes, scales = node.optional_input(3), node.optional_input(2)
+    if sizes is not None:
+        policy = node.text("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            raise node.unsupported(got=f"keep_aspect_ratio_policy {policy}", expected="stretch")
+        draft.value(sizes, node=node)
+        return _floats(np.array(out_shape, np.float32) / np.array(shape, np.float32))
+    if scales is None:
+        raise node.broken(got="neither scales nor sizes", expected="one of them")
+    factors = _floats(draft.value(scales, node=node))
+    axes = node.integers("axes")
+    if axes is None:
+        return factors
+    full = [1.0] * len(shape)
+    for axis, factor in zip(axes, factors, strict=True):
+        full[axis % len(shape)] = factor
+    return tuple(full)
+
+
+def _floats(values: object) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.asarray(values, np.float32).reshape(-1))
+
+
+def _read_sampling(node: OnnxNode, *, scale: tuple[float, float]) -> _Sampling:
+    """Return how elements are made.
+
+    Before opset 11 the operator named neither coordinates nor rounding: ONNX Runtime takes the element
+    at or before the output's place when it enlarges, the one at or behind it when it shrinks.
+    """
+    mode = node.text("mode", "nearest")
+    if node.opset >= 11:
+        return _Sampling(
+            mode=mode,
+            coordinates=node.text("coordinate_transformation_mode", "half_pixel"),
+            rounding=node.text("nearest_mode", "round_prefer_floor"),
+        )
+    mode = _OLD_MODES.get(mode, mode)
+    shrinks, enlarges = any(s < 1 for s in scale), any(s > 1 for s in scale)
+    if shrinks and enlarges and mode == "nearest":
+        raise node.unsupported(got=f"scales {list(scale)}", expected="enlarging or shrinking, not both")
+    return _Sampling(
+        mode=mode, coordinates=Coordinates.ASYMMETRIC, rounding=Rounding.CEIL if shrinks else Rounding.FLOOR
+    )

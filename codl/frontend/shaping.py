@@ -1,0 +1,144 @@
+"""Translations of operators that keep values and change where they lie."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from codl.frontend.draft import Draft
+from codl.frontend.onnx_node import OnnxNode
+from codl.ir.graph import Shape
+from codl.ir.ops import Concat, DepthToSpace, Reshape, Slice, SpaceToDepth, Transpose
+
+
+def translate_identity(draft: Draft, node: OnnxNode) -> None:
+    """Let the input stand for the output."""
+    draft.add_alias(node.output, draft.operand(node.inputs[0], node=node))
+
+
+def translate_dropout(draft: Draft, node: OnnxNode) -> None:
+    """Let the input stand for the output; inference drops nothing."""
+    if len(node.outputs) > 1:
+        raise node.unsupported(got="output mask", expected="the values alone")
+    training = node.optional_input(2)
+    if training is not None and bool(np.asarray(draft.value(training, node=node)).item()):
+        raise node.unsupported(got="training_mode true", expected="inference")
+    translate_identity(draft, node)
+
+
+def translate_reshape(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Reshape`, for every operator that keeps the values and their order."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.shape(node.output, node=node)
+    if shape == draft.tensors[x].shape:
+        draft.add_alias(node.output, x)
+    else:
+        draft.add_node(Reshape(), (x,), node.output, shape=shape, name=node.name)
+
+
+def translate_transpose(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Transpose`, or a `Reshape` where only axes of one element move."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    order = node.integers("perm") or tuple(reversed(range(len(shape))))
+    long = [axis for axis in order if shape[axis] > 1]
+    if long == sorted(long):
+        translate_reshape(draft, node)
+        return
+    out_shape = tuple(shape[axis] for axis in order)
+    draft.add_node(Transpose(order=order), (x,), node.output, shape=out_shape, name=node.name)
+
+
+def translate_concat(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Concat`; one input alone stands for the output."""
+    operands = [draft.operand(name, node=node) for name in node.inputs]
+    if len(operands) == 1:
+        draft.add_alias(node.output, operands[0])
+        return
+    shape = draft.shape(node.output, node=node)
+    op = Concat(axis=node.integer("axis", 1) % len(shape))
+    draft.add_node(op, operands, node.output, shape=shape, name=node.name)
+
+
+def translate_split(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Slice` for each output that is asked for."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    axis = node.integer("axis", 0) % len(shape)
+    outputs = list(node.proto.output)
+    start = 0
+    for index, length in enumerate(_split_lengths(draft, node, length=shape[axis])):
+        if outputs[index]:
+            begin = tuple(start if i == axis else 0 for i in range(len(shape)))
+            part = (*shape[:axis], length, *shape[axis + 1 :])
+            _add_slice(draft, node, x, output=outputs[index], begin=begin, step=(1,) * len(shape), shape=part)
+        start += length
+
+
+def _split_lengths(draft: Draft, node: OnnxNode, *, length: int) -> Sequence[int]:
+    """Return the length of each part: stated as attribute or input, or as equal as can be."""
+    lengths = draft.integers_of(node, "split", index=1)
+    if lengths is not None:
+        return lengths
+    count = len(node.proto.output)
+    part = -(-length // count)
+    return [max(0, min(part, length - i * part)) for i in range(count)]
+
+
+def translate_slice(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Slice`; starts, ends and axes were attributes before opset 10 and are inputs since."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    starts, ends = draft.integers_of(node, "starts", index=1), draft.integers_of(node, "ends", index=2)
+    if starts is None or ends is None:
+        raise node.broken(got="no starts or ends", expected="both")
+    axes = draft.integers_of(node, "axes", index=3) or tuple(range(len(starts)))
+    steps = draft.integers_of(node, "steps", index=4) or (1,) * len(starts)
+    picks = [range(length) for length in shape]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        picks[axis % len(shape)] = _pick(start, end, step, length=shape[axis % len(shape)])
+    _add_slice(
+        draft,
+        node,
+        x,
+        output=node.output,
+        begin=tuple(pick.start for pick in picks),
+        step=tuple(pick.step for pick in picks),
+        shape=tuple(len(pick) for pick in picks),
+    )
+
+
+def _pick(start: int, end: int, step: int, *, length: int) -> range:
+    """Return the positions of one axis; both limits count from the end where negative, and are clipped."""
+    return range(length)[start:end:step]
+
+
+def _add_slice(
+    draft: Draft,
+    node: OnnxNode,
+    x: str,
+    *,
+    output: str,
+    begin: tuple[int, ...],
+    step: tuple[int, ...],
+    shape: Shape,
+) -> None:
+    draft.shape(output, node=node)
+    name = node.name if len(node.proto.output) == 1 else f"{node.name}/{output}"
+    if shape == draft.tensors[x].shape and min(step, default=1) > 0:
+        draft.add_alias(output, x)
+    else:
+        draft.add_node(Slice(begin=begin, step=step), (x,), output, shape=shape, name=name)
+
+
+def translate_space_to_depth(draft: Draft, node: OnnxNode) -> None:
+    """Add a `SpaceToDepth`."""
+    x = draft.operand(node.inputs[0], node=node)
+    op = SpaceToDepth(block=node.integer("blocksize", 1))
+    draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
+
+
+def translate_depth_to_space(draft: Draft, node: OnnxNode) -> None:
+    """Add a `DepthToSpace`."""
+    x = draft.operand(node.inputs[0], node=node)
+    op = DepthToSpace(block=node.integer("blocksize", 1), is_column_major=node.text("mode", "DCR") == "CRD")
+    draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)

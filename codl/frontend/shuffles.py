@@ -1,0 +1,75 @@
+"""Finds channel shuffles: a reshape, a transpose and a reshape, the middle ones perhaps of five axes."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from codl.frontend.onnx_node import OnnxNode
+from codl.ir.graph import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shuffle:
+    """Three nodes of a model that are one `ChannelShuffle`."""
+
+    source: str
+    """The tensor whose channels are shuffled."""
+    groups: int
+    inner: tuple[OnnxNode, OnnxNode]
+    """The nodes before the last: nothing else reads what they write."""
+    last: OnnxNode
+
+
+def find_shuffles(
+    nodes: Sequence[OnnxNode], shapes: Mapping[str, Shape], *, outputs: Sequence[str]
+) -> Iterator[Shuffle]:
+    """Yield the channel shuffles among the nodes of a model.
+
+    Args:
+        nodes: All nodes, in topological order.
+        shapes: Shapes as far as they are known.
+        outputs: Outputs of the model.
+    """
+    producers = {name: node for node in nodes for name in node.outputs}
+    reads = Counter(name for node in nodes for name in node.inputs)
+    reads.update(outputs)
+    for last in nodes:
+        chain = _find_chain(last, producers, reads)
+        if chain is None:
+            continue
+        first, middle = chain
+        source = first.inputs[0]
+        known = [shapes.get(name) for name in (source, first.output, last.output)]
+        groups = _find_groups(known, order=middle.integers("perm"))
+        if groups is not None:
+            yield Shuffle(source=source, groups=groups, inner=chain, last=last)
+
+
+def _find_chain(
+    last: OnnxNode, producers: Mapping[str, OnnxNode], reads: Counter[str]
+) -> tuple[OnnxNode, OnnxNode] | None:
+    """Return the reshape and the transpose that end in the reshape ``last``, if nothing else reads them."""
+    found = [last]
+    for op_type in ("Reshape", "Transpose", "Reshape"):
+        node = found[-1]
+        if node.op_type != op_type:
+            return None
+        if len(found) == 3:
+            return node, found[1]
+        name = node.inputs[0]
+        if name not in producers or reads[name] != 1:
+            return None
+        found.append(producers[name])
+    return None
+
+
+def _find_groups(known: Sequence[Shape | None], *, order: tuple[int, ...] | None) -> int | None:
+    """Return the groups of [N, C, H, W] -> [N, groups, C/groups, ...] -> transposed -> [N, C, H, W]."""
+    source, split, result = known
+    if source is None or split is None or source != result or len(source) != 4 or len(split) < 3:
+        return None
+    batch, groups, size, *image = split
+    is_split = (batch, groups * size) == source[:2] and math.prod(image) == math.prod(source[2:])
+    swaps = order == (0, 2, 1, *range(3, len(split)))
+    return groups if is_split and swaps else None

@@ -1,0 +1,139 @@
+"""Boxes of tensors, one as a value and many as arrays.
+
+A box has one half-open interval for each ONNX axis. `Region` is one box as a
+value; `Boxes` are many boxes of equal rank as two integer arrays.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.ir.graph import Shape
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box: one half-open interval [begin, end) for each axis."""
+
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, shape: Shape) -> "Region":
+        """Return the box that covers a tensor of ``shape``."""
+        return cls((0,) * len(shape), tuple(shape))
+
+    @property
+    def shape(self) -> Shape:
+        """Extent along each axis; zeros for an empty box."""
+        return tuple(max(0, e - b) for b, e in zip(self.begin, self.end, strict=True))
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the box holds no element."""
+        return any(e <= b for b, e in zip(self.begin, self.end, strict=True))
+
+    def cut(self, axis: int, begin: int, end: int) -> "Region":
+        """Return this box with the interval of ``axis`` narrowed to [begin, end)."""
+        lows, highs = list(self.begin), list(self.end)
+        lows[axis], highs[axis] = max(begin, lows[axis]), min(end, highs[axis])
+        return Region(tuple(lows), tuple(highs))
+
+    def intersect(self, other: "Region") -> "Region":
+        """Return the common box, possibly empty."""
+        return Region(
+            tuple(map(max, self.begin, other.begin)),
+            tuple(map(min, self.end, other.end)),
+        )
+
+    def hull(self, other: "Region") -> "Region":
+        """Return the smallest box around both; an empty box adds nothing."""
+        if self.is_empty:
+            return other
+        if other.is_empty:
+            return self
+        return Region(
+            tuple(map(min, self.begin, other.begin)),
+            tuple(map(max, self.end, other.end)),
+        )
+
+    def contains(self, other: "Region") -> bool:
+        """Return whether every element of ``other`` lies in this box."""
+        return other.is_empty or self.intersect(other) == other
+
+    def subtract(self, other: "Region") -> Iterator["Region"]:
+        """Yield disjoint boxes that cover this box without ``other``."""
+        common = self.intersect(other)
+        if common.is_empty:
+            if not self.is_empty:
+                yield self
+            return
+        rest = self
+        for axis in range(len(self.begin)):
+            if rest.begin[axis] < common.begin[axis]:
+                yield rest.cut(axis, rest.begin[axis], common.begin[axis])
+            if common.end[axis] < rest.end[axis]:
+                yield rest.cut(axis, common.end[axis], rest.end[axis])
+            rest = rest.cut(axis, common.begin[axis], common.end[axis])
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Many boxes of one rank: `begin` and `end` are integer arrays [count, rank]."""
+
+    begin: IntArray
+    end: IntArray
+
+    @classmethod
+    def of(cls, regions: Sequence[Region]) -> "Boxes":
+        """Return the boxes of ``regions`` (at least one, equal ranks)."""
+        return cls(
+            np.array([r.begin for r in regions], dtype=np.int64),
+            np.array([r.end for r in regions], dtype=np.int64),
+        )
+
+    @classmethod
+    def whole(cls, shape: Shape, count: int) -> "Boxes":
+        """Return ``count`` boxes that each cover a tensor of ``shape``."""
+        end = np.broadcast_to(np.array(shape, dtype=np.int64), (count, len(shape)))
+        return cls(np.zeros((count, len(shape)), np.int64), end)
+
+    @property
+    def count(self) -> int:
+        """Number of boxes."""
+        return len(self.begin)
+
+    @property
+    def extent(self) -> IntArray:
+        """Lengths [count, rank], never negative."""
+        return np.asarray(np.maximum(self.end - self.begin, 0))
+
+    @property
+    def is_empty(self) -> npt.NDArray[np.bool_]:
+        """For each box, whether it holds no element."""
+        return np.asarray((self.end <= self.begin).any(axis=1))
+
+    @property
+    def size(self) -> IntArray:
+        """Number of elements of each box."""
+        return np.asarray(self.extent.prod(axis=1))
+
+    def region(self, index: int) -> Region:
+        """Return one box as a value."""
+        return Region(tuple(self.begin[index].tolist()), tuple(self.end[index].tolist()))
+
+    def with_axis(self, axis: int, begin: Any, end: Any) -> "Boxes":
+        """Return the boxes with the interval of one axis replaced."""
+        lows, highs = self.begin.copy(), self.end.copy()
+        lows[:, axis], highs[:, axis] = begin, end
+        return Boxes(lows, highs)

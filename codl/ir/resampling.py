@@ -1,0 +1,79 @@
+"""Which input positions a resized axis reads, and with which weight."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.ir.boxes import IntArray
+from codl.ir.graph import FloatArray
+from codl.ir.ops import Coordinates, Resize2d, ResizeMode, Rounding
+
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taps:
+    """For each output position of an axis: value = (1 - weight) * x[low] + weight * x[high]."""
+
+    low: IntArray
+    high: IntArray
+    """Equals `low` where the weight is 0, so everywhere for nearest."""
+    weight: FloatArray
+    """Of `high`, in [0, 1)."""
+
+
+@lru_cache(maxsize=256)
+def find_taps(op: Resize2d, *, axis: int, length: int, out_length: int) -> Taps:
+    """Return what each output position of one axis reads; the arrays are shared: never write to them.
+
+    Coordinates are computed in float32, step by step as ONNX Runtime does: where a nearest neighbour
+    is a close decision, it is the same one.
+
+    Args:
+        op: The resizing.
+        axis: 0 for height, 1 for width.
+        length: Input positions.
+        out_length: Output positions.
+
+    Source:
+        ONNX operator Resize, coordinate_transformation_mode and nearest_mode.
+    """
+    position = _original_position(op, axis=axis, length=length, out_length=out_length)
+    if op.mode is ResizeMode.NEAREST:
+        low = np.clip(_round(op.rounding, position.astype(np.float64)).astype(np.int64), 0, length - 1)
+        return Taps(low=low, high=low, weight=np.zeros(out_length, np.float32))
+    inside = np.clip(position, np.float32(0), np.float32(length - 1))
+    low = inside.astype(np.int64)
+    weight = inside - low.astype(np.float32)
+    return Taps(low=low, high=low + (weight > 0), weight=weight)
+
+
+def _original_position(op: Resize2d, *, axis: int, length: int, out_length: int) -> FloatArray:
+    """Return the input coordinate of each output position, float32, possibly outside the tensor."""
+    x, scale, half = np.arange(out_length, dtype=np.float32), np.float32(op.scale[axis]), np.float32(0.5)
+    if scale == 1:
+        return x
+    match op.coordinates:
+        case Coordinates.ASYMMETRIC:
+            return np.asarray(x / scale)
+        case Coordinates.ALIGN_CORNERS:
+            return x * np.float32(length - 1) / np.float32(max(1, out_length - 1))
+        case Coordinates.PYTORCH_HALF_PIXEL if out_length == 1:
+            return x
+        case Coordinates.HALF_PIXEL | Coordinates.PYTORCH_HALF_PIXEL:
+            return np.asarray((x + half) / scale - half)
+
+
+def _round(rounding: Rounding, position: Doubles) -> Doubles:
+    """Return the neighbour of each position; doubles, so that adding a half is exact."""
+    match rounding:
+        case Rounding.FLOOR:
+            return np.floor(position)
+        case Rounding.CEIL:
+            return np.ceil(position)
+        case Rounding.PREFER_FLOOR:
+            return np.ceil(position - 0.5)
+        case Rounding.PREFER_CEIL:
+            return np.floor(position + 0.5)

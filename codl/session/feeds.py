@@ -1,0 +1,101 @@
+"""Feeds of a run, checked against what the model declares before anything is computed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from codl.errors import InputError
+from codl.frontend import Argument
+from codl.values import Array, OrtValue, find_dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeds:
+    """Arrays of the declared types and ranks, none of them copied unless it had to be converted."""
+
+    inputs: Mapping[str, Array]
+    initializers: Mapping[str, Array]
+    """Given in place of initializers that are inputs too."""
+
+
+def check_feeds(feed: Any, *, inputs: Sequence[Argument], overridable: Sequence[Argument]) -> Feeds:
+    """Return what a user feeds as arrays.
+
+    Args:
+        feed: A mapping of names to arrays, `OrtValue`, or nested lists, as onnxruntime takes them.
+        inputs: Arguments that must be fed. Dimensions that are numbers must match.
+        overridable: Arguments that may be fed.
+
+    Raises:
+        InputError: A feed is missing, unknown, or of the wrong type, rank or shape.
+    """
+    if not isinstance(feed, Mapping):
+        raise InputError(f"feeds: got {type(feed).__name__}, expected a dict of names to arrays")
+    given = {
+        argument.name: _check_feed(argument, feed[argument.name])
+        for argument in (*inputs, *overridable)
+        if argument.name in feed
+    }
+    names = [argument.name for argument in inputs]
+    if len(given) < len(feed):
+        extra = next(name for name in feed if name not in given)
+        raise InputError(
+            f"input {extra!r}: got a feed, expected none but {names}: the model has no such input"
+        )
+    for argument in inputs:
+        if argument.name not in given:
+            raise InputError(f"input {argument.name!r}: missing, expected {_describe(argument)}")
+    return Feeds(
+        inputs={name: given[name] for name in names},
+        initializers={a.name: given[a.name] for a in overridable if a.name in given},
+    )
+
+
+def check_output_names(names: Any, known: Sequence[str]) -> tuple[str, ...]:
+    """Return the outputs asked for, all of them where none is named.
+
+    Raises:
+        InputError: The model has no output of a name.
+    """
+    if isinstance(names, str):
+        raise InputError(f"outputs: got the text {names!r}, expected a list of names")
+    wanted = tuple(names or known)
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"output {name!r}: the model has no such output, expected one of {list(known)}")
+    return wanted
+
+
+def _check_feed(argument: Argument, value: Any) -> Array:
+    name, dtype = argument.name, find_dtype(argument.type)
+    if isinstance(value, OrtValue):
+        value = value.numpy()
+    elif isinstance(value, list):
+        value = _convert_list(argument, value, dtype)
+    if not isinstance(value, np.ndarray):
+        raise InputError(
+            f"input {name!r}: got {type(value).__name__}, expected a numpy array of {_describe(argument)}"
+        )
+    if value.dtype != dtype and value.dtype.newbyteorder("=") != dtype:
+        raise InputError(f"input {name!r}: got dtype {value.dtype}, expected {_describe(argument)}")
+    if value.ndim != len(argument.shape):
+        raise InputError(f"input {name!r}: got rank {value.ndim}, expected {_describe(argument)}")
+    for length, declared in zip(value.shape, argument.shape, strict=True):
+        if length != declared and not (isinstance(declared, str) and length > 0):
+            raise InputError(f"input {name!r}: got shape {list(value.shape)}, expected {_describe(argument)}")
+    return value
+
+
+def _convert_list(argument: Argument, value: list[Any], dtype: np.dtype[Any]) -> Array:
+    try:
+        return np.array(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"input {argument.name!r}: got a list that is no array ({error}), expected {_describe(argument)}"
+        ) from error
+
+
+def _describe(argument: Argument) -> str:
+    return f"{find_dtype(argument.type)} of shape {list(argument.shape)}"

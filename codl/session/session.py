@@ -1,0 +1,295 @@
+"""The session: load a model, plan it, run it."""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, TypeVar
+
+from codl.compat import HOST_PROVIDER, name_provider
+from codl.errors import CodlError, InputError, ModelError, PlanError
+from codl.frontend import Argument, Source, open_model
+from codl.frontend.binding import check_initializers, infer_output_shapes
+from codl.ir.graph import FloatArray, Graph
+from codl.options import RunOptions, SessionOptions
+from codl.plan.steps import Plan
+from codl.session.arguments import bind_arguments, describe_argument, describe_model, is_fixed
+from codl.session.binding import IOBinding
+from codl.session.feeds import Feeds, check_feeds, check_output_names
+from codl.session.planning import resolve_request
+from codl.session.profiling import Profiler
+from codl.session.variants import Variants, compile_variant
+from codl.values import ModelMetadata, NodeArg, OrtValue
+
+T = TypeVar("T")
+
+
+class InferenceSession:
+    """A model ready to run on the devices of this machine.
+
+    The signature is that of `onnxruntime.InferenceSession`. `run` may be called
+    from any thread; calls are serialised.
+
+    A model whose inputs leave dimensions open is planned and compiled at the first
+    run of each set of shapes; the last few are kept. Until then it has no `plan`.
+
+    Args:
+        path_or_bytes: ONNX file or its bytes.
+        sess_options: Devices, planner, plan; defaults run everything on the best single device.
+        providers: Accepted for compatibility, without effect.
+        provider_options: Accepted for compatibility, without effect.
+
+    Raises:
+        ModelError: The model is broken, or has an operator codl cannot run.
+        DeviceError: A device does not exist or its driver refuses it.
+        PlanError: `sess_options.plan` is no sound plan for this model.
+        ProfileError: The planner asked for needs profiles that the devices do not have.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Any] | None = None,
+        **_: Any,
+    ) -> None:
+        del providers, provider_options
+        options = _check_options(sess_options)
+        self._options, self._lock = options, threading.Lock()
+        self._request = resolve_request(options)
+        self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
+        self._plan: Plan | None = None
+        self._graph: Graph | None = None
+        with self._record("model_loading_array" if isinstance(path_or_bytes, bytes) else "model_loading_uri"):
+            source = open_model(_check_model(path_or_bytes))
+        with self._record("session_initialization"):
+            self._describe(source)
+            self._variants: Variants | None = self._prepare(source)
+        if self._profiler is not None:
+            weakref.finalize(self, self._profiler.finish)
+
+    def _describe(self, source: Source) -> None:
+        """Keep what the model declares, with the options' dimensions in it."""
+        lengths = {
+            name: self._options.denoted_dimensions[meaning]
+            for name, meaning in source.denotations.items()
+            if meaning in self._options.denoted_dimensions
+        }
+        lengths.update(self._options.free_dimensions)
+        shapes = {**source.outputs, **infer_output_shapes(source)}
+        outputs = (Argument(name=n, shape=s or (), type="tensor(float)") for n, s in shapes.items())
+        self._inputs = bind_arguments(source.inputs, lengths)
+        self._overridable = bind_arguments(source.overridable, lengths)
+        self._outputs = bind_arguments(outputs, lengths)
+        self._output_names = tuple(shapes)
+        self._metadata = describe_model(source.metadata)
+
+    def _prepare(self, source: Source) -> Variants:
+        """Return the model's variants: the first one made where the model leaves no dimension open."""
+        fixed = dict(self._options.initializers)
+        check_initializers(source, fixed)
+        build = partial(
+            compile_variant,
+            source,
+            request=self._request,
+            is_verified=self._options.verify_plan,
+            is_profiled=self._profiler is not None,
+        )
+        variants = Variants(lambda shapes, values: build(shapes, {**fixed, **values}))
+        if is_fixed(self._inputs):
+            shapes = {a.name: tuple(int(dim) for dim in a.shape) for a in self._inputs}
+            variant = variants.get(shapes, {})
+            self._plan, self._graph = variant.plan, variant.graph
+            found = {name: variant.graph.shape(tensor) for name, tensor in variant.tensors.items()}
+            self._outputs = tuple(
+                Argument(name=a.name, shape=found[a.name], type=a.type) for a in self._outputs
+            )
+            if not self._overridable:
+                variants.seal()
+        return variants
+
+    def _record(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._profiler is None else self._profiler.record(name)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in use: that of the last run where shapes change.
+
+        Raises:
+            PlanError: The model leaves dimensions open and has not run yet.
+        """
+        return _known(self._plan, self._inputs)
+
+    @property
+    def graph(self) -> Graph:
+        """The network that the plan speaks of, after simplification and fusion.
+
+        Raises:
+            PlanError: The model leaves dimensions open and has not run yet.
+        """
+        return _known(self._graph, self._inputs)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the model's inputs, without initializers."""
+        return [describe_argument(argument) for argument in self._inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the model's outputs."""
+        return [describe_argument(argument) for argument in self._outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the initializers that may be fed, and then win for that run."""
+        return [describe_argument(argument) for argument in self._overridable]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Return what the model says about itself."""
+        return self._metadata
+
+    def get_session_options(self) -> SessionOptions:
+        """Return the options that the session was made with."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """Return one name for each device that computes, then `CPUExecutionProvider`."""
+        return [*(name_provider(name) for name in self._request.devices), HOST_PROVIDER]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return an empty dict for each provider: they have no options."""
+        return {name: {} for name in self.get_providers()}
+
+    def set_providers(
+        self, providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None
+    ) -> None:
+        """Accept providers without effect: `SessionOptions.devices` says where to run."""
+        del providers, provider_options
+
+    def enable_fallback(self) -> None:
+        """Do nothing: no other provider steps in."""
+
+    def disable_fallback(self) -> None:
+        """Do nothing: no other provider steps in."""
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[FloatArray]:
+        """Return the outputs of one inference, in the order asked for.
+
+        Args:
+            output_names: Outputs wanted; None or empty for all.
+            input_feed: An array for every input, of its type and shape; also `OrtValue` and nested lists.
+            run_options: Only `terminate` has an effect.
+
+        Raises:
+            InputError: A feed is missing, unknown, or of the wrong dtype, rank or shape; an unknown output.
+            CodlError: `terminate` is set.
+        """
+        wanted = check_output_names(output_names, self._output_names)
+        feeds = check_feeds(input_feed, inputs=self._inputs, overridable=self._overridable)
+        if run_options is not None and run_options.terminate:
+            raise CodlError("run: got run options with terminate set, expected it unset; nothing was run")
+        with self._lock:
+            outputs = self._run(feeds)
+        return [outputs[name] for name in wanted]
+
+    def _run(self, feeds: Feeds) -> Mapping[str, FloatArray]:
+        if self._variants is None:
+            raise InputError("session: got run() after close(), expected an open session; create a new one")
+        variant = self._variants.find(feeds)
+        self._plan, self._graph = variant.plan, variant.graph
+        if self._profiler is None:
+            return variant.run(feeds.inputs)
+        with self._profiler.record("model_run"):
+            outputs, trace = variant.run_traced(feeds.inputs)
+        self._profiler.add_trace(trace, variant.graph)
+        return outputs
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Return what `run` returns as values."""
+        return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[FloatArray], Any, str], object],
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Run in a thread of its own, which calls ``callback(outputs, user_data, error)`` at the end.
+
+        On failure there are no outputs and ``error`` is the message; on success it is empty.
+        """
+
+        def compute() -> None:
+            try:
+                outputs, problem = self.run(output_names, input_feed, run_options), ""
+            except CodlError as error:
+                outputs, problem = [], str(error)
+            callback(outputs, user_data, problem)
+
+        threading.Thread(target=compute, name="codl run_async").start()
+
+    def io_binding(self) -> IOBinding:
+        """Return a binding for this session."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Run on what is bound; the binding has the outputs then."""
+        iobinding.run(run_options)
+
+    def end_profiling(self) -> str:
+        """Write the trace file and return its path; empty without profiling, or when it is written already.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
+        return "" if self._profiler is None else self._profiler.finish()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Return when profiling began, on the clock of `time.monotonic_ns`; 0 without profiling."""
+        return 0 if self._profiler is None else self._profiler.start_ns
+
+    def close(self) -> None:
+        """Give back buffers and kernels, and write the trace file if that is due; closing twice is fine."""
+        with self._lock:
+            self._variants = None
+        self.end_profiling()
+
+    def __enter__(self) -> "InferenceSession":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _check_options(options: Any) -> SessionOptions:
+    if options is not None and not isinstance(options, SessionOptions):
+        raise InputError(f"sess_options: got {type(options).__name__}, expected codl.SessionOptions")
+    return options or SessionOptions()
+
+
+def _check_model(model: Any) -> str | os.PathLike[str] | bytes:
+    if not isinstance(model, str | os.PathLike | bytes):
+        raise ModelError(f"model: got {type(model).__name__}, expected a path or the bytes of an ONNX file")
+    return model
+
+
+def _known(value: T | None, inputs: Sequence[Argument]) -> T:
+    if value is None:
+        free = sorted({dim for argument in inputs for dim in argument.shape if isinstance(dim, str)})
+        raise PlanError(
+            f"session: got a model with open dimensions {free} that has not run yet, expected one that has; "
+            "run it once, or set them with SessionOptions.add_free_dimension_override_by_name"
+        )
+    return value

@@ -1,0 +1,47 @@
+"""One strategy for each kind of operator; together they cover every region rule."""
+
+from tests.ir.random_moves import (
+    channel_shuffles,
+    depth_to_spaces,
+    paddings,
+    resizings,
+    slices,
+    transposes,
+)
+from tests.ir.random_nodes import (
+    binaries,
+    concats,
+    convolutions,
+    moments,
+    pointwise,
+    poolings,
+    products,
+    reshapes,
+    softmaxes,
+    space_to_depths,
+)
+from tests.ir.random_reductions import normalizations, reductions, response_norms, transposed_convolutions
+
+EVERY_KIND = {
+    "convolution": convolutions(),
+    "transposed convolution": transposed_convolutions(),
+    "pooling": poolings(),
+    "product": products(),
+    "binary": binaries(),
+    "pointwise": pointwise(),
+    "moment": moments(),
+    "normalization": normalizations(),
+    "reduction": reductions(),
+    "response norm": response_norms(),
+    "concat": concats(),
+    "reshape": reshapes(),
+    "softmax": softmaxes(),
+    "space to depth": space_to_depths(),
+    "depth to space": depth_to_spaces(),
+    "channel shuffle": channel_shuffles(),
+    "transpose": transposes(),
+    "slice": slices(),
+    "padding": paddings(),
+    "resizing": resizings(),
+}
+"""Name -> strategy of graphs of one node."""

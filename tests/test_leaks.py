@@ -1,0 +1,133 @@
+"""Sessions made, run and closed again and again leave nothing behind: memory, files, driver handles."""
+
+import gc
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import codl
+from tests.oracle import random_feeds
+from tools.networks import build
+
+PAIR = ("intel-cpu", "pocl-cpu")
+DRIVER_MODULE = "pyopencl"
+HANDLES = frozenset(
+    {"Buffer", "Kernel", "Program", "_Program", "Context", "CommandQueue", "Event", "Image", "MemoryMap"}
+)
+"""Classes of pyopencl whose objects hold something of a driver's."""
+MOST_GROWTH_BYTES = 1 << 20
+"""In a quarter of a series: less than one copy of the smallest network's weights and activations."""
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
+
+
+def run_cycles(data: bytes, feeds: dict[str, Any], count: int) -> None:
+    """Make, run and close a session over two devices, again and again."""
+    for _ in range(count):
+        options = codl.SessionOptions()
+        options.devices = PAIR
+        options.planner = "even"
+        with codl.InferenceSession(data, options) as session:
+            session.run(None, feeds)
+
+
+def count_handles() -> Counter[str]:
+    """Return how many objects of pyopencl are alive, by class."""
+    return Counter(
+        type(one).__name__
+        for one in gc.get_objects()
+        if type(one).__name__ in HANDLES and type(one).__module__.startswith(DRIVER_MODULE)
+    )
+
+
+def count_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def count_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def measure_own_bytes() -> int:
+    """Return the resident memory that is the process's alone, without pages of files."""
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return (int(resident) - int(shared)) * PAGE_BYTES
+
+
+def find_growth(data: bytes, feeds: dict[str, Any], *, warmup: int, count: int) -> Iterator[str]:
+    """Yield one sentence for each thing of which there is more after ``count`` cycles than before."""
+    run_cycles(data, feeds, warmup)
+    counters = {"handles": count_handles, "descriptors": count_descriptors, "threads": count_threads}
+    gc.collect()
+    before = {name: counter() for name, counter in counters.items()}
+    quarters = [measure_own_bytes()]
+    for _ in range(4):
+        run_cycles(data, feeds, count // 4)
+        gc.collect()
+        quarters.append(measure_own_bytes())
+    for name, counter in counters.items():
+        after = counter()
+        if after != before[name]:
+            yield f"{name}: got {after}, expected {before[name]}"
+    growth = _slope(quarters)
+    if growth > MOST_GROWTH_BYTES:
+        yield f"memory: grows by {growth:.0f} bytes a quarter of {count} cycles: {quarters}"
+    print(f"{count} cycles: {before}, memory {[round(q / 2**20, 1) for q in quarters]} MiB")
+
+
+def _slope(values: Sequence[int]) -> float:
+    return float(np.polyfit(np.arange(len(values)), values, 1)[0])
+
+
+def serialize(model: onnx.ModelProto) -> tuple[bytes, dict[str, Any]]:
+    return model.SerializeToString(), random_feeds(model)
+
+
+def test_short_series_leaves_nothing_behind() -> None:
+    data, feeds = serialize(build("mobilenet_v2", size=32, width=0.35))
+
+    assert list(find_growth(data, feeds, warmup=8, count=60)) == []
+
+
+def test_close_gives_everything_back_at_once() -> None:
+    """Nothing waits for the garbage collector: a closed session leaves no circle of references."""
+    data, feeds = serialize(build("mobilenet_v2", size=32, width=0.35))
+    run_cycles(data, feeds, 2)
+    gc.collect()
+    before = count_handles()
+    gc.disable()
+    try:
+        run_cycles(data, feeds, 1)
+        assert count_handles() == before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("data", [b"no model", b""], ids=["garbage", "nothing"])
+def test_sessions_that_fail_leave_nothing_behind(data: bytes) -> None:
+    before = count_handles(), count_descriptors()
+    for _ in range(20):
+        with pytest.raises(codl.ModelError):
+            codl.InferenceSession(data)
+
+    assert (count_handles(), count_descriptors()) == before
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("network", "sizes", "count"),
+    [("mobilenet_v2", {"size": 32, "width": 0.35}, 1000), ("resnet50", {}, 20)],
+    ids=["small", "resnet50"],
+)
+def test_long_series_leaves_nothing_behind(network: str, sizes: dict[str, Any], count: int) -> None:
+    data, feeds = serialize(build(network, **sizes))
+
+    assert list(find_growth(data, feeds, warmup=max(3, count // 50), count=count)) == []
