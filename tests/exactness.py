@@ -146,7 +146,7 @@ def find_operator_errors(
 
 def unique_nodes(graph: Graph) -> tuple[Node, ...]:
     """Return one node for each distinct operator, shapes and epilogue."""
-    found = {}
+    found: dict[object, Node] = {}
     for node in graph.nodes:
         key = (node.op, node.epilogue, *(graph.shape(name) for name in (*node.inputs, node.output)))
         found.setdefault(key, node)

@@ -170,7 +170,7 @@ def _space_to_depth(op: SpaceToDepth, inputs: Sequence[Array], shape: Shape) -> 
 
 
 def _depth_to_space(op: DepthToSpace, inputs: Sequence[Array], shape: Shape) -> Array:
-    n, c, h, w = inputs[0].shape
+    n, _, h, w = inputs[0].shape
     b = op.block
     if op.is_column_major:
         return inputs[0].reshape(n, -1, b, b, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(shape)
@@ -249,26 +249,27 @@ def _resize2d(op: Resize2d, inputs: Sequence[Array], shape: Shape) -> Array:
 
 
 def _resizing_matrix(op: Resize2d, axis: int, length: int, out_length: int) -> Array:
-    """Return [output, input] of weights along one axis, by the formulas of ONNX's text."""
-    x, scale = np.arange(out_length, dtype=np.float64), op.scale[axis]
+    """Return [output, input] of weights along one axis; places in float32, as ONNX Runtime finds them."""
+    x, scale = np.arange(out_length, dtype=np.float32), np.float32(op.scale[axis])
+    half = np.float32(0.5)
     if scale != 1:
         match op.coordinates:
             case Coordinates.ASYMMETRIC:
                 x = x / scale
             case Coordinates.HALF_PIXEL:
-                x = (x + 0.5) / scale - 0.5
+                x = (x + half) / scale - half
             case Coordinates.PYTORCH_HALF_PIXEL:
-                x = (x + 0.5) / scale - 0.5 if out_length > 1 else x
+                x = (x + half) / scale - half if out_length > 1 else x
             case Coordinates.ALIGN_CORNERS:
-                x = x * (length - 1) / max(1, out_length - 1)
+                x = x * np.float32(length - 1) / np.float32(max(1, out_length - 1))
     rounded = {
         Rounding.FLOOR: np.floor(x),
         Rounding.CEIL: np.ceil(x),
-        Rounding.PREFER_FLOOR: np.ceil(x - 0.5),
-        Rounding.PREFER_CEIL: np.floor(x + 0.5),
+        Rounding.PREFER_FLOOR: np.ceil(x - half),
+        Rounding.PREFER_CEIL: np.floor(x + half),
     }
     x = np.clip(rounded[op.rounding] if op.mode is ResizeMode.NEAREST else x, 0, length - 1)
-    return np.maximum(0, 1 - np.abs(x[:, None] - np.arange(length)))
+    return np.asarray(np.maximum(0, 1 - np.abs(x[:, None] - np.arange(length))))
 
 
 def _reduce_mean(op: ReduceMean, inputs: Sequence[Array], _: Shape) -> Array:

@@ -1,6 +1,18 @@
 """The table of kernels: every implementation, the preferred one for an operator first."""
 
-from codl.catalog.rows import conv2d, copy, depthwise, matmul, pointwise, pool, reduce, softmax
+from codl.catalog.rows import (
+    conv2d,
+    copy,
+    depthwise,
+    matmul,
+    pad,
+    pointwise,
+    pool,
+    reduce,
+    reshape,
+    resize,
+    softmax,
+)
 from codl.catalog.spec import Implementation
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
@@ -12,4 +24,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *reduce.IMPLEMENTATIONS,
     *softmax.IMPLEMENTATIONS,
     *copy.IMPLEMENTATIONS,
+    *pad.IMPLEMENTATIONS,
+    *resize.IMPLEMENTATIONS,
+    *reshape.IMPLEMENTATIONS,
 )

@@ -55,9 +55,13 @@ class Draft:
                 got=f"tensor {name!r} of unknown shape",
                 expected="shapes that are fixed before the model runs",
             )
+        self.check_shape(name, shape, node=node)
+        return shape
+
+    def check_shape(self, name: str, shape: Shape, *, node: OnnxNode) -> None:
+        """Raise `UnsupportedError` if the graph cannot hold a tensor of ``node`` of this shape."""
         if not is_holdable(shape):
             raise node.unsupported(got=f"tensor {name!r} of shape {list(shape)}", expected=HOLDABLE)
-        return shape
 
     def is_constant(self, name: str) -> bool:
         """Return whether the tensor's value is known now."""

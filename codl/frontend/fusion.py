@@ -36,7 +36,7 @@ def fuse(graph: Graph) -> Graph:
     last operator it absorbed, so the order stays topological.
     """
     bench = Workbench.of(recognise(graph))
-    for output in [node.output for node in graph.nodes]:
+    for output in list(bench.nodes):
         for rule in _RULES:
             fusion = rule(bench, bench.nodes[output])
             if fusion is not None:

@@ -66,7 +66,7 @@ def _read_graph(entry: SealedFile) -> Graph:
 def _make_key(source: Source, shapes: Shapes) -> str:
     facts = [
         source.digest,
-        sorted(shapes.items()),
+        sorted(map(repr, shapes.items())),  # a damaged model may have a name that is no text
         digest_code("frontend", "ir"),
         onnx.__version__,
         onnxruntime.__version__,

@@ -11,6 +11,7 @@ from onnx import TensorProto
 from codl.errors import ModelError
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import find_opset
+from codl.frontend.slices import find_slice_problems, find_sliced_shape
 from codl.frontend.windows import find_pooled_shape, find_window_problems
 from codl.ir.graph import Shape
 
@@ -41,32 +42,42 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
     """
     skeleton = _make_skeleton(model)
     inferred = _infer(skeleton, label=label)
-    while (wrong := _find_wrong_pooling(skeleton, inferred, label=label)) is not None:
+    while (wrong := _find_wrong_shape(skeleton, inferred, label=label)) is not None:
         index, shape = wrong
-        output = skeleton.graph.node.pop(index).output[0]
-        skeleton.graph.input.append(onnx.helper.make_tensor_value_info(output, inferred.types[output], shape))
+        node = skeleton.graph.node.pop(index)
+        kind = inferred.types[node.input[0]]
+        skeleton.graph.input.append(onnx.helper.make_tensor_value_info(node.output[0], kind, shape))
         inferred = _infer(skeleton, label=label)
     return inferred
 
 
-def _find_wrong_pooling(skeleton: Any, inferred: Inferred, *, label: str) -> tuple[int, Shape] | None:
-    """Return place and true output shape of the first pooling whose rounding up inference gets wrong.
+def _find_wrong_shape(skeleton: Any, inferred: Inferred, *, label: str) -> tuple[int, Shape] | None:
+    """Return place and true output shape of the first node whose output inference gets wrong.
 
-    Before opset 22 ONNX's inference counts windows that lie in the padding alone; none of the
-    implementations computes them.
+    Before opset 22 it counts windows of a pooling that lie in the padding alone; none of the
+    implementations computes them. Before opset 10 it knows no slice that counts from the end.
     """
     opset = find_opset(skeleton)
     for index, proto in enumerate(skeleton.graph.node):
         node = OnnxNode(proto=proto, opset=opset, label=label)
-        if node.op_type not in ("MaxPool", "AveragePool") or not node.integer("ceil_mode", 0):
-            continue
-        x = inferred.shapes.get(node.optional_input(0) or "", ())
-        if len(x) != 4 or any(find_window_problems(node, x=x)):
-            continue
-        shape = find_pooled_shape(node, x=x)
-        if shape != inferred.shapes.get(node.output):
-            return index, shape
+        x = inferred.shapes.get(node.optional_input(0) or "")
+        if x is not None and _may_be_wrong(node, x=x):
+            find = find_sliced_shape if node.op_type == "Slice" else find_pooled_shape
+            shape = find(node, x=x)
+            if shape != inferred.shapes.get(node.output):
+                return index, shape
     return None
+
+
+def _may_be_wrong(node: OnnxNode, *, x: Shape) -> bool:
+    match node.op_type:
+        case "MaxPool" | "AveragePool":
+            rounds_up = node.integer("ceil_mode", 0)
+            return bool(rounds_up) and len(x) == 4 and not any(find_window_problems(node, x=x))
+        case "Slice":
+            return node.opset < 10 and not any(find_slice_problems(node, x=x))
+        case _:
+            return False
 
 
 def _make_skeleton(model: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 
 from codl.frontend.draft import Draft
 from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.slices import find_picks
 from codl.ir.graph import Shape
 from codl.ir.ops import Concat, DepthToSpace, Reshape, Slice, SpaceToDepth, Transpose
 
@@ -91,11 +92,8 @@ def translate_slice(draft: Draft, node: OnnxNode) -> None:
     starts, ends = draft.integers_of(node, "starts", index=1), draft.integers_of(node, "ends", index=2)
     if starts is None or ends is None:
         raise node.broken(got="no starts or ends", expected="both")
-    axes = draft.integers_of(node, "axes", index=3) or tuple(range(len(starts)))
-    steps = draft.integers_of(node, "steps", index=4) or (1,) * len(starts)
-    picks = [range(length) for length in shape]
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        picks[axis % len(shape)] = _pick(start, end, step, length=shape[axis % len(shape)])
+    axes, steps = draft.integers_of(node, "axes", index=3), draft.integers_of(node, "steps", index=4)
+    picks = find_picks(shape, starts=starts, ends=ends, axes=axes, steps=steps)
     _add_slice(
         draft,
         node,
@@ -105,11 +103,6 @@ def translate_slice(draft: Draft, node: OnnxNode) -> None:
         step=tuple(pick.step for pick in picks),
         shape=tuple(len(pick) for pick in picks),
     )
-
-
-def _pick(start: int, end: int, step: int, *, length: int) -> range:
-    """Return the positions of one axis; both limits count from the end where negative, and are clipped."""
-    return range(length)[start:end:step]
 
 
 def _add_slice(
@@ -122,7 +115,7 @@ def _add_slice(
     step: tuple[int, ...],
     shape: Shape,
 ) -> None:
-    draft.shape(output, node=node)
+    draft.check_shape(output, shape, node=node)
     name = node.name if len(node.proto.output) == 1 else f"{node.name}/{output}"
     if shape == draft.tensors[x].shape and min(step, default=1) > 0:
         draft.add_alias(output, x)

@@ -76,7 +76,7 @@ def read_transposed_window(node: OnnxNode, *, x: Shape, weight: Shape, out_shape
             )
         ]
         less, rest = [t // 2 for t in totals], [t - t // 2 for t in totals]
-        before, after = (rest, less) if mode == "SAME_LOWER" else (less, rest)
+        before, after = (less, rest) if mode == "SAME_UPPER" else (rest, less)
         pads = (*before, *after)
     elif mode == "VALID":
         pads = (0, 0, 0, 0)

@@ -38,7 +38,8 @@ def test_goes_on_while_the_ratio_is_unsure() -> None:
 
 def test_stops_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: float(next(clock)), sleep=lambda _: None))
+    fake = SimpleNamespace(perf_counter=lambda: float(next(clock)), sleep=lambda _: None)
+    monkeypatch.setattr(timing, "time", fake)
 
     assert interleave({"a": constant(1.0)}, most_seconds=3).count == 3
 

@@ -20,6 +20,7 @@ from codl.ir.ops import (
     MatMul,
     Pool2d,
     PoolKind,
+    ReduceMean,
     Reshape,
     RowSum,
     Softmax,
@@ -175,6 +176,23 @@ ACTIVATIONS: dict[str, tuple[Any, dict[str, Any], int, Activation]] = {
         17,
         Activation(kind=ActivationKind.LEAKY_RELU, alpha=0.25),
     ),
+    "elu": (
+        node("Elu", ["x"], ["y"], alpha=0.5),
+        {},
+        17,
+        Activation(kind=ActivationKind.ELU, alpha=0.5),
+    ),
+    "plain elu": (node("Elu", ["x"], ["y"]), {}, 7, Activation(kind=ActivationKind.ELU, alpha=1.0)),
+    "sigmoid": (node("Sigmoid", ["x"], ["y"]), {}, 17, Activation(kind=ActivationKind.SIGMOID)),
+    "tanh": (node("Tanh", ["x"], ["y"]), {}, 17, Activation(kind=ActivationKind.TANH)),
+    "hard sigmoid": (
+        node("HardSigmoid", ["x"], ["y"], alpha=0.25, beta=0.375),
+        {},
+        17,
+        Activation(kind=ActivationKind.HARD_SIGMOID, alpha=0.25, beta=0.375),
+    ),
+    "hard swish": (node("HardSwish", ["x"], ["y"]), {}, 14, Activation(kind=ActivationKind.HARD_SWISH)),
+    "new hard swish": (node("HardSwish", ["x"], ["y"]), {}, 22, Activation(kind=ActivationKind.HARD_SWISH)),
     "clip by attributes": (
         node("Clip", ["x"], ["y"], min=-0.5, max=1.0),
         {},
@@ -208,7 +226,61 @@ def test_translates_activation(case: str) -> None:
     assert only.epilogue.activation == activation
 
 
-@pytest.mark.parametrize("op_type", ["Add", "Mul"])
+def test_takes_the_defaults_of_hard_sigmoid() -> None:
+    graph = check_translation(make_model([node("HardSigmoid", ["x"], ["y"])], inputs={"x": [3, 5]}))
+
+    activation = graph.nodes[0].epilogue.activation
+    assert (activation.alpha, activation.beta) == (pytest.approx(0.2), 0.5)
+
+
+@pytest.mark.parametrize("alpha", [1 / 6, 0.2], ids=["a sixth", "a fifth"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_recognises_hard_swish_that_is_spelled_out(alpha: float, swapped: bool) -> None:
+    gate = node("HardSigmoid", ["x"], ["g"], alpha=alpha)
+    product = node("Mul", ["g", "x"] if swapped else ["x", "g"], ["y"])
+
+    graph = check_translation(make_model([gate, product], inputs={"x": [3, 5]}))
+
+    assert kinds(graph) == (["Unary"] if alpha == 1 / 6 else ["Unary", "Binary"])
+
+
+def test_keeps_the_gate_of_hard_swish_that_something_else_reads() -> None:
+    nodes = [
+        node("HardSigmoid", ["x"], ["g"], alpha=1 / 6),
+        node("Mul", ["x", "g"], ["s"]),
+        node("Add", ["s", "g"], ["y"]),
+    ]
+
+    graph = check_translation(make_model(nodes, inputs={"x": [3, 5]}))
+
+    assert kinds(graph) == ["Unary", "Unary", "Binary"]
+
+
+def test_keeps_silu_as_two_nodes() -> None:
+    nodes = [node("Sigmoid", ["x"], ["g"]), node("Mul", ["x", "g"], ["y"])]
+
+    graph = check_translation(make_model(nodes, inputs={"x": [3, 5]}))
+
+    assert kinds(graph) == ["Unary", "Binary"]
+
+
+@pytest.mark.parametrize("slope", [(3, 1, 1), (1,), (1, 3, 1, 1), (3, 4, 5)], ids=str)
+@pytest.mark.parametrize("opset", [7, 17])
+def test_translates_prelu(slope: tuple[int, ...], opset: int) -> None:
+    model = make_model(
+        [node("PRelu", ["x", "s"], ["y"])],
+        inputs={"x": [2, 3, 4, 5]},
+        constants={"s": random_array(*slope)},
+        opset=opset,
+    )
+
+    graph = check_translation(model)
+
+    assert [n.op for n in graph.nodes] == [Binary(kind=BinaryKind.PRELU)]
+    assert graph.nodes[0].inputs == ("x", "s")
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Div"])
 @pytest.mark.parametrize(
     ("a", "b"),
     [((2, 3, 4, 5), (2, 3, 4, 5)), ((2, 3, 4, 5), (3, 1, 5)), ((4, 1), (2, 3, 1, 6)), ((3, 4), ())],
@@ -221,15 +293,54 @@ def test_translates_binary(op_type: str, a: tuple[int, ...], b: tuple[int, ...],
     model = make_model(
         [node(op_type, ["a", "b"], ["y"])],
         inputs={name: shape for name, shape in names.items() if name not in fixed},
-        constants={name: random_array(*names[name]) for name in fixed},
+        constants={name: 2 + np.abs(random_array(*names[name])) for name in fixed},
     )
 
     graph = check_translation(model)
 
     (only,) = graph.nodes
-    assert only.op == Binary(kind=BinaryKind.ADD if op_type == "Add" else BinaryKind.MUL)
+    assert only.op == Binary(kind=BinaryKind(op_type.lower()))
     assert only.inputs == ("a", "b")
     assert set(graph.constants) == set(fixed)
+
+
+def test_splits_global_max_pool_into_rows_and_their_maximum() -> None:
+    model = make_model([node("GlobalMaxPool", ["x"], ["y"], name="max")], inputs={"x": [2, 3, 5, 7]})
+
+    graph = check_translation(model)
+
+    assert [n.op for n in graph.nodes] == [
+        Pool2d(kind=PoolKind.MAX, kernel=(1, 7)),
+        Pool2d(kind=PoolKind.MAX, kernel=(5, 1)),
+    ]
+    assert [n.name for n in graph.nodes] == ["max/rows", "max"]
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [(0,), (1,), (-1, 1), (3,), None], ids=str)
+def test_translates_reduce_mean_over_any_axes(
+    opset: int, keepdims: int, axes: tuple[int, ...] | None
+) -> None:
+    names, constants, attributes = ["x"], {}, {}
+    if axes is not None and opset < 18:
+        attributes = {"axes": list(axes)}
+    elif axes is not None:
+        names, constants = ["x", "axes"], {"axes": np.array(axes)}
+    mean = node("ReduceMean", names, ["y"], keepdims=keepdims, **attributes)
+    model = make_model([mean], inputs={"x": [2, 3, 4, 5]}, constants=constants, opset=opset)
+
+    graph = check_translation(model)
+
+    assert kinds(graph) == ["ReduceMean"] + ["Reshape"] * (1 - keepdims)
+    assert graph.nodes[0].op == ReduceMean(axes=tuple(sorted(a % 4 for a in axes or range(4))))
+
+
+def test_removes_reduce_mean_over_no_axes() -> None:
+    mean = node("ReduceMean", ["x"], ["a"], noop_with_empty_axes=1)
+    model = make_model([mean, node("Relu", ["a"], ["y"])], inputs={"x": [2, 3]}, opset=18)
+
+    assert kinds(check_translation(model)) == ["Unary"]
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

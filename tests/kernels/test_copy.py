@@ -8,7 +8,9 @@ import pyopencl as cl
 import pytest
 from onnx import helper
 
-from codl.catalog.rows.copy import COPY, GATHER, IMPLEMENTATIONS, copy_batch
+from codl.catalog.rows import copy, reshape
+from codl.catalog.rows.copy import COPY, copy_batch
+from codl.catalog.rows.reshape import GATHER
 from codl.catalog.spec import Selection
 from codl.devices.memory import Storage, place_host
 from codl.devices.opencl import Device
@@ -19,7 +21,7 @@ from codl.ir.regions import Boxes, Region
 from tests.kernels.harness import CANARY, assert_right, one_node_graph, random_array, run_onnx
 from tests.kernels.slices import EDGES, slices_of
 
-TABLE = {row.name: row for row in IMPLEMENTATIONS}
+TABLE = {row.name: row for row in (*copy.IMPLEMENTATIONS, *reshape.IMPLEMENTATIONS)}
 GAPS = pytest.mark.parametrize("gap", [0, 3], ids=["dense", "spaced"])
 
 CONCATS: dict[str, tuple[int, tuple[Shape, ...]]] = {

@@ -14,11 +14,16 @@ DEVICES = ("left", "right")
 SOUND = plan_even(GRAPH, devices=DEVICES, max_chain_length=4)
 
 
+def with_cuts(*cuts: Cut) -> Plan:
+    whole = SOUND.steps[0]
+    assert isinstance(whole, Chain)
+    return replace(SOUND, steps=(replace(whole, cuts=cuts),))
+
+
 def with_first_cut(**changes: object) -> Plan:
-    chain = SOUND.steps[0]
-    assert isinstance(chain, Chain)
-    cut = replace(chain.cuts[0], **changes)  # type: ignore[arg-type]
-    return replace(SOUND, steps=(replace(chain, cuts=(cut,)),))
+    whole = SOUND.steps[0]
+    assert isinstance(whole, Chain)
+    return with_cuts(replace(whole.cuts[0], **changes))  # type: ignore[arg-type]
 
 
 def runs(*names: str) -> tuple[Run, ...]:
@@ -83,11 +88,11 @@ BROKEN: dict[str, tuple[Callable[[], Plan], str]] = {
         "not convex",
     ),
     "cut missing": (
-        lambda: replace(SOUND, steps=(replace(SOUND.steps[0], cuts=()),)),  # type: ignore[call-arg]
+        with_cuts,
         "has 0 cuts",
     ),
     "cut of private tensor": (
-        lambda: replace(SOUND, steps=(replace(SOUND.steps[0], cuts=(half("a"), half("y", 6))),)),  # type: ignore[call-arg]
+        lambda: with_cuts(half("a"), half("y", 6)),
         "not read outside",
     ),
     "axis out of range": (lambda: with_first_cut(axis=4), "axis 4"),

@@ -1,0 +1,85 @@
+"""The row for Reshape: values keep their order in ONNX terms, whatever lies innermost in memory."""
+
+import numpy as np
+
+from codl.catalog.rows.boxes import BoxLaunch, box_in, constants_like, is_plain, moved_bytes
+from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, TensorArg
+from codl.ir.graph import Graph, Node, Shape
+from codl.ir.ops import Reshape
+from codl.ir.regions import Boxes
+from codl.machine import DeviceInfo
+
+GATHER = "reshape_gather__buffer"
+_BLOCK_COLUMNS = 256
+_LEAST_GATHER = 4096
+"""Elements that make a work-item worth its start."""
+
+
+def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    del info
+    if not isinstance(node.op, Reshape) or not is_plain(node):
+        return None
+    is_small = all(len(_long_axes(graph.shape(name))) <= 4 for name in (node.inputs[0], node.output))
+    return {} if is_small else None
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    del parameters
+    names = (node.output, node.inputs[0])
+    shapes = [graph.shape(name) for name in names]
+    dims = [_onnx_dims(shape) for shape in shapes]
+    launch = _share_blocks(out, dims[0])
+    _, written = moved_bytes(node, graph, out)
+    (_, *dst), (_, *src) = (_onnx_shape(shape) for shape in shapes)
+    batch = LaunchBatch(
+        entry=GATHER,
+        tensors=tuple(
+            TensorArg(name=name, dims=places, origin=(0,) * len(shape))
+            for name, places, shape in zip(names, dims, shapes, strict=True)
+        ),
+        global_size=launch.global_size,
+        scalars={
+            **launch.scalars,
+            **constants_like(out, dst_height=dst[0], dst_width=dst[1], dst_channels=dst[2]),
+            **constants_like(out, src_height=src[0], src_width=src[1], src_channels=src[2]),
+        },
+        units=launch.units(info, 1),
+        read_bytes=written,
+        written_bytes=written,
+        flops=np.zeros(out.count, np.int64),
+    )
+    return (batch,)
+
+
+def _share_blocks(out: Boxes, dims: KernelDims) -> BoxLaunch:
+    """Return work-items of some rows and columns: neighbouring rows often share the cache lines they move."""
+    begin, extent = box_in(out, dims)
+    all_rows = np.maximum(extent[:, :3].prod(axis=1), 1)
+    widest = np.maximum(_LEAST_GATHER // all_rows, _BLOCK_COLUMNS)
+    columns = np.clip(extent[:, 3], 1, widest)
+    rows = np.clip(_LEAST_GATHER // columns, 1, all_rows)
+    return BoxLaunch(begin=begin, extent=extent, item_rows=rows, item_channels=columns)
+
+
+def _long_axes(shape: Shape) -> list[int]:
+    return [axis for axis, length in enumerate(shape) if length > 1]
+
+
+def _onnx_dims(shape: Shape) -> KernelDims:
+    """Return kernel dimensions in ONNX order over the axes longer than 1, the last one in c."""
+    axes = _long_axes(shape)
+    n, h, w, c = [None] * (4 - len(axes)) + [(axis, 1) for axis in axes]
+    return n, h, w, c
+
+
+def _onnx_shape(shape: Shape) -> Shape:
+    """Return the lengths that belong to `_onnx_dims`."""
+    lengths = tuple(shape[axis] for axis in _long_axes(shape))
+    return (1,) * (4 - len(lengths)) + lengths
+
+
+IMPLEMENTATIONS = (
+    Implementation(name=GATHER, source=f"layout/{GATHER}.cl", accepts=_accepts, describe=_describe),
+)

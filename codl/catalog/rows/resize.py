@@ -1,0 +1,85 @@
+"""The row for Resize2d: what each row and column is made of comes as a small table."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from codl.catalog.rows.boxes import LANES, constants_like, is_plain, lanes_for, moved_bytes, share_box
+from codl.catalog.spec import Implementation, LaunchBatch, PackedArg, Parameters, kernel_dims, plain_arg
+from codl.ir.graph import FloatArray, Graph, Node, Shape
+from codl.ir.ops import Resize2d, ResizeMode
+from codl.ir.regions import Boxes
+from codl.ir.resampling import find_taps
+from codl.machine import DeviceInfo
+
+RESIZE = "resize2d_taps__buffer"
+_LINEAR_WORK = 4
+"""Elements that a blend reads."""
+_FLOAT_INTEGERS = 2**24
+"""Positions below this one are exact in float32."""
+
+
+def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if not isinstance(node.op, Resize2d) or not is_plain(node):
+        return None
+    if max(graph.shape(node.inputs[0])[2:]) >= _FLOAT_INTEGERS:
+        return None
+    return lanes_for(info, graph.shape(node.output)[1])
+
+
+def _pack_taps(
+    constants: Mapping[str, FloatArray], *, op: Resize2d, image: Shape, out_image: Shape
+) -> FloatArray:
+    """Return [1, 3, OH + OW]: low, high, weight of high, of each output row and then of each column."""
+    del constants
+    sides = [find_taps(op, axis=axis, length=image[axis], out_length=out_image[axis]) for axis in range(2)]
+    table = [
+        np.concatenate(column)
+        for column in zip(*((taps.low, taps.high, taps.weight) for taps in sides), strict=True)
+    ]
+    return np.array([table], np.float32)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op, x, shape = node.op, graph.shape(node.inputs[0]), graph.shape(node.output)
+    assert isinstance(op, Resize2d)
+    is_linear = op.mode is ResizeMode.LINEAR
+    work = _LINEAR_WORK if is_linear else 1
+    launch = share_box(out, kernel_dims(4), info, work=work)
+    read, written = moved_bytes(node, graph, out)
+    batch = LaunchBatch(
+        entry=RESIZE,
+        tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], x)),
+        packed=(
+            PackedArg(
+                key=f"taps/{op}/{x[2:]}/{shape[2:]}",
+                pack=partial(_pack_taps, op=op, image=x[2:], out_image=shape[2:]),
+            ),
+        ),
+        panel_begin=np.zeros(out.count, np.int64),
+        panel_end=np.ones(out.count, np.int64),
+        global_size=launch.global_size,
+        scalars={
+            **launch.scalars,
+            **constants_like(out, out_height=shape[2], out_width=shape[3], is_linear=int(is_linear)),
+        },
+        units=launch.units(info, parameters["VECTOR"], work),
+        read_bytes=read,
+        written_bytes=written,
+        flops=np.asarray(out.size * (6 if is_linear else 0)),
+    )
+    return (batch,)
+
+
+IMPLEMENTATIONS = (
+    Implementation(
+        name=RESIZE,
+        source=f"resize/{RESIZE}.cl",
+        allowed={"VECTOR": LANES},
+        accepts=_accepts,
+        describe=_describe,
+    ),
+)
