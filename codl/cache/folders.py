@@ -5,6 +5,7 @@ entry that is damaged or not the user's own is removed and made anew.
 """
 
 import os
+import shutil
 import stat
 import tempfile
 import time
@@ -29,6 +30,8 @@ _SUFFIX = ".codl"
 _TEMPORARY = ".tmp"
 _ABANDONED_SECONDS = 3600.0
 """A temporary file of this age belongs to no writer any more."""
+_MOST_OF_DISK = 0.25
+"""Share of the free disk space that one entry may take."""
 
 Value = TypeVar("Value")
 
@@ -168,7 +171,7 @@ class CacheFolder:
                 facts = path.stat()
                 found.append((facts.st_mtime_ns, facts.st_size, path))
         total = sum(size for _, size, _ in found)
-        if wanted > self.limit_bytes:
+        if wanted > self.limit_bytes or wanted > shutil.disk_usage(self.path).free * _MOST_OF_DISK:
             return False
         for _, size, path in sorted(found):
             if total + wanted <= self.limit_bytes:

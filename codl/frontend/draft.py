@@ -20,7 +20,7 @@ Array = npt.NDArray[np.generic]
 
 def is_holdable(shape: Shape) -> bool:
     """Return whether a graph can have a tensor of this shape."""
-    return len(shape) <= MAX_RANK and 0 not in shape
+    return len(shape) <= MAX_RANK and min(shape, default=1) > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ def translate_reduce_mean(draft: Draft, node: OnnxNode) -> None:
     if not stated and node.integer("noop_with_empty_axes", 0):
         draft.add_alias(node.output, x)
         return
-    axes = tuple(sorted(a % len(shape) for a in stated or range(len(shape))))
+    axes = tuple(sorted({a % len(shape) for a in stated or range(len(shape))}))
     if axes == _IMAGE_AXES and len(shape) == 4:
         _add_image_mean(draft, node)
         return

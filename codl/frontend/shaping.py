@@ -77,10 +77,18 @@ def translate_split(draft: Draft, node: OnnxNode) -> None:
 
 def _split_lengths(draft: Draft, node: OnnxNode, *, length: int) -> Sequence[int]:
     """Return the length of each part: stated as attribute or input, or as equal as can be."""
-    lengths = draft.integers_of(node, "split", index=1)
+    lengths, count = draft.integers_of(node, "split", index=1), len(node.proto.output)
     if lengths is not None:
+        if len(lengths) != count or min(lengths) < 0 or sum(lengths) != length:
+            raise node.broken(
+                got=f"parts of {list(lengths)} for {count} outputs",
+                expected=f"{count} that add up to {length}",
+            )
         return lengths
-    count = len(node.proto.output)
+    if node.integer("num_outputs", count) != count:
+        raise node.broken(
+            got=f"num_outputs {node.integer('num_outputs', count)}", expected=f"{count}, as there are outputs"
+        )
     part = -(-length // count)
     return [max(0, min(part, length - i * part)) for i in range(count)]
 

@@ -54,6 +54,8 @@ def find_slice_problems(node: OnnxNode, *, x: Shape | None) -> Iterator[str]:
             expected="as many of each",
             remedy=remedy,
         )
+    elif len(set(axes)) < len(axes):
+        yield node.sentence(got=f"axes {list(axes)}", expected="each axis once", remedy=remedy)
     elif x is not None and any(not -len(x) <= axis < len(x) for axis in axes):
         yield node.sentence(
             got=f"axes {list(axes)} of an input of shape {list(x)}",

@@ -57,10 +57,11 @@ void layout_pad__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int before_
             pixels = is_line && is_inside ? min(run.lines - line, before_w + length_w - at) : 1;
             __global float *d = line_dst;
             if (n < 0 || h < 0 || w < 0) {
-                if (dst_c == 1 && run.length >= VECTOR)
-                    FOR_EACH_VECTOR(run.length, FILL)
+                const int count = pixels * run.length;
+                if (dst_c == 1 && count >= VECTOR)
+                    FOR_EACH_VECTOR(count, FILL)
                 else
-                    for (int i = 0; i < run.length; ++i) d[i * dst_c] = value;
+                    for (int i = 0; i < count; ++i) d[i * dst_c] = value;
                 continue;
             }
             __global const float *line_src = src + AT(src, n, h, w, 0);

@@ -13,24 +13,7 @@
 // Tested by   tests/kernels/test_softmax.py
 #include "common/runs.h"
 #include "common/exponential.h"
-
-// Folds the lanes of a vector onto each other in a fixed order.
-#if VECTOR == 16
-#define QUAD(v, OP) OP(OP(v.lo.lo, v.lo.hi), OP(v.hi.lo, v.hi.hi))
-#elif VECTOR == 8
-#define QUAD(v, OP) OP(v.lo, v.hi)
-#else
-#define QUAD(v, OP) v
-#endif
-#define DEFINE_FOLD(name, OP)                     \
-    static inline float name(VEC v) {             \
-        const float4 quad = QUAD(v, OP);          \
-        const float2 pair = OP(quad.lo, quad.hi); \
-        return OP(pair.x, pair.y);                \
-    }
-#define PLUS(a, b) ((a) + (b))
-DEFINE_FOLD(fold_sum, PLUS)
-DEFINE_FOLD(fold_greatest, fmax)
+#include "common/fold.h"
 
 // The greatest of `length` numbers; NaN may be lost here, the sum of exponentials keeps it.
 static inline float greatest_of(__global const float *s, int length) {

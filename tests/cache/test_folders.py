@@ -1,10 +1,12 @@
 """Sealed files: whole, the user's own, bounded; whatever is wrong with one, it reads as absent."""
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -212,6 +214,13 @@ def test_entries_longest_unused_make_room(folder: CacheFolder) -> None:
     assert write(small, "e" * 64)
     assert small.keys() == (keys[0], keys[2], "e" * 64)
     assert not CacheFolder("things", limit_bytes=size - 1).write("f" * 64, ARRAYS, about={})
+
+
+def test_scarce_disk_space_is_left_alone(folder: CacheFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=50_000))
+
+    assert not write(folder)
+    assert folder.files() == ()
 
 
 def test_abandoned_temporary_files_go(folder: CacheFolder) -> None:

@@ -20,7 +20,7 @@ from tests.kernels.harness import (
 )
 from tests.kernels.slices import EDGES, slices_of
 
-(ROW,) = IMPLEMENTATIONS
+ROW, MEAN = IMPLEMENTATIONS
 HALVES = pytest.mark.parametrize("half", [RowSum, CombineRows])
 SHAPES: dict[str, Shape] = {
     "usual": (2, 40, 7, 6),

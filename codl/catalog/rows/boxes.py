@@ -107,6 +107,11 @@ def lanes_for(info: DeviceInfo, channels: int) -> Parameters:
     return {"VECTOR": max(lanes for lanes in LANES if lanes <= widest)}
 
 
+def channel_dims(rank: int) -> KernelDims:
+    """Return kernel dimensions whose c walks along axis 1, the channels, whatever the rank."""
+    return ((0, 1), None, (2, 1), (1, 1)) if rank == 3 else kernel_dims(rank)
+
+
 def innermost_length(shape: Shape) -> int:
     """Return the length of a tensor along its innermost axis in memory; 1 for a single number."""
     entry = kernel_dims(len(shape))[3]

@@ -67,7 +67,7 @@ def _space_to_depth(op: SpaceToDepth, node: Node, graph: Graph, out: Boxes) -> I
 
 
 def _depth_to_space(op: DepthToSpace, node: Node, graph: Graph, out: Boxes) -> Iterator[Part]:
-    """One part for each offset in the block, in coordinates of the input's pixels and the output's channels."""
+    """One part for each offset in the block, in coordinates of input pixels and output channels."""
     (name,) = node.inputs
     channels = graph.shape(node.output)[1]
     dims: KernelDims = ((0, 1), (2, 1), (3, 1), (1, op.block**2 if op.is_column_major else 1))

@@ -8,6 +8,7 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.rows.boxes import (
     LANES,
+    channel_dims,
     constants_like,
     has_rank_up_to,
     has_residual,
@@ -18,7 +19,6 @@ from codl.catalog.rows.boxes import (
 )
 from codl.catalog.spec import (
     Implementation,
-    KernelDims,
     LaunchBatch,
     PackedArg,
     Parameters,
@@ -108,16 +108,11 @@ def _accepts_affine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | 
     return lanes_for(info, graph.shape(node.output)[1])
 
 
-def _affine_dims(rank: int) -> KernelDims:
-    """Return kernel dimensions whose c walks along axis 1, the channels, whatever the rank."""
-    return ((0, 1), None, (2, 1), (1, 1)) if rank == 3 else kernel_dims(rank)
-
-
 def _describe_affine(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     shape = graph.shape(node.output)
-    dims = _affine_dims(len(shape))
+    dims = channel_dims(len(shape))
     launch = share_box(out, dims, info)
     read, written = moved_bytes(node, graph, out)
     origin = (0,) * len(shape)

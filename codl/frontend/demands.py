@@ -1,0 +1,242 @@
+"""What operators demand of their attributes and shapes, where ONNX Runtime lets it pass or crashes on it."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.slices import find_slice_problems
+from codl.frontend.windows import find_window_problems
+from codl.ir.graph import Shape
+
+Shapes = Mapping[str, Shape]
+"""Tensor -> shape, as far as known."""
+
+_REMEDY = "correct the attribute in the exporter"
+
+
+def find_node_problems(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    """Yield one sentence for each broken demand of the node's operator.
+
+    Args:
+        node: Any node; one without demands here yields nothing.
+        shapes: Shapes as far as they are known.
+    """
+    find = _DEMANDS.get(node.op_type)
+    if find is not None:
+        yield from find(node, shapes)
+
+
+def _shape(node: OnnxNode, index: int, shapes: Shapes) -> Shape | None:
+    return shapes.get(node.optional_input(index) or "")
+
+
+def _conv(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    x, weight, bias = (_shape(node, i, shapes) for i in range(3))
+    groups = node.integer("group", 1)
+    if groups < 1:
+        yield node.sentence(got=f"group {groups}", expected="1 or more", remedy=_REMEDY)
+        return
+    yield from find_window_problems(node, x=x, weight=weight)
+    if x is None or weight is None or len(x) < 3:
+        return
+    kernel = node.integers("kernel_shape") or weight[2:]
+    expected = (weight[0], x[1] // groups, *kernel)
+    if weight != expected or x[1] % groups or weight[0] % groups:
+        yield node.sentence(
+            got=f"weight {list(weight)} in {groups} groups over input {list(x)}",
+            expected=f"weight {list(expected)}, channels divisible by the groups",
+            remedy="correct the weight, group or kernel_shape",
+        )
+    if bias is not None and bias != weight[:1]:
+        yield node.sentence(
+            got=f"bias {list(bias)}", expected=f"[{weight[0]}]", remedy="correct the bias in the exporter"
+        )
+
+
+def _conv_transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    x, weight, bias = (_shape(node, i, shapes) for i in range(3))
+    groups, output_shape = node.integer("group", 1), node.integers("output_shape")
+    if groups < 1:
+        yield node.sentence(got=f"group {groups}", expected="1 or more", remedy=_REMEDY)
+        return
+    yield from find_window_problems(node, x=None, weight=weight)
+    if x is None or weight is None or len(x) < 3:
+        return
+    expected = (x[1], weight[1], *(node.integers("kernel_shape") or weight[2:]))
+    if weight != expected or x[1] % groups or len(weight) != len(x):
+        yield node.sentence(
+            got=f"weight {list(weight)} in {groups} groups over input {list(x)}",
+            expected=f"weight {list(expected)}, input channels divisible by the groups",
+            remedy="correct the weight, group or kernel_shape",
+        )
+    if bias is not None and bias != (weight[1] * groups,):
+        yield node.sentence(
+            got=f"bias {list(bias)}",
+            expected=f"[{weight[1] * groups}]",
+            remedy="correct the bias in the exporter",
+        )
+    if output_shape is not None and any(o < n for o, n in zip(output_shape, x[2:], strict=False)):
+        yield node.sentence(
+            got=f"output_shape {list(output_shape)}",
+            expected=f"at least the input's {list(x[2:])}",
+            remedy=_REMEDY,
+        )
+
+
+def _pool(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    if node.integers("kernel_shape") is None:
+        yield node.sentence(
+            got="no kernel_shape", expected="one value for each image axis", remedy="add the attribute"
+        )
+        return
+    yield from find_window_problems(node, x=_shape(node, 0, shapes))
+
+
+def _gemm(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    a, b = _shape(node, 0, shapes), _shape(node, 1, shapes)
+    if a is None or b is None:
+        return
+    if len(a) != 2 or len(b) != 2:
+        yield node.sentence(
+            got=f"A {list(a)} and B {list(b)}", expected="two matrices", remedy="flatten the inputs first"
+        )
+        return
+    inner_a = a[0] if node.integer("transA", 0) else a[1]
+    inner_b = b[1] if node.integer("transB", 0) else b[0]
+    if inner_a != inner_b:
+        yield from _inner_problem(node, a, b)
+
+
+def _matmul(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    a, b = _shape(node, 0, shapes), _shape(node, 1, shapes)
+    if a and b and a[-1] != b[-2 if len(b) > 1 else 0]:
+        yield from _inner_problem(node, a, b)
+
+
+def _inner_problem(node: OnnxNode, a: Shape, b: Shape) -> Iterator[str]:
+    yield node.sentence(
+        got=f"A {list(a)} times B {list(b)}",
+        expected="equal inner dimensions",
+        remedy="correct the weight or what feeds this node",
+    )
+
+
+def _space_to_depth(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    block, x = node.integer("blocksize", 0), _shape(node, 0, shapes)
+    if block < 1 or (x is not None and (len(x) != 4 or x[2] % block or x[3] % block)):
+        yield node.sentence(
+            got=f"blocksize {block}" + ("" if x is None else f" over input {list(x)}"),
+            expected="a positive divisor of height and width of a 4-D input",
+            remedy="correct the attribute or feed images of another size",
+        )
+
+
+def _depth_to_space(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    block, mode, x = node.integer("blocksize", 0), node.text("mode", "DCR"), _shape(node, 0, shapes)
+    if mode not in ("DCR", "CRD"):
+        yield node.sentence(got=f"mode {mode}", expected="DCR or CRD", remedy=_REMEDY)
+    if block < 1 or (x is not None and (len(x) != 4 or x[1] % block**2)):
+        yield node.sentence(
+            got=f"blocksize {block}" + ("" if x is None else f" over input {list(x)}"),
+            expected="a positive number whose square divides the channels of a 4-D input",
+            remedy=_REMEDY,
+        )
+
+
+def _channel_constants(*names: str) -> Callable[[OnnxNode, Shapes], Iterator[str]]:
+    """Return the demand that these inputs, behind the first, hold one value for each channel."""
+
+    def find(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+        x = _shape(node, 0, shapes)
+        if x is None or len(x) < 2:
+            return
+        for index, name in enumerate(names, start=1):
+            got = _shape(node, index, shapes)
+            if got is not None and got != x[1:2]:
+                yield node.sentence(
+                    got=f"{name} of shape {list(got)}", expected=f"[{x[1]}]", remedy="correct the statistics"
+                )
+
+    return find
+
+
+def _prelu(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    x, slope = _shape(node, 0, shapes), _shape(node, 1, shapes)
+    if x is None or slope is None:
+        return
+    tail = x[len(x) - len(slope) :] if len(slope) <= len(x) else None
+    if tail is None or any(s not in (1, n) for s, n in zip(slope, tail, strict=True)):
+        yield node.sentence(
+            got=f"slope of shape {list(slope)} for input {list(x)}",
+            expected="one that broadcasts to the input",
+            remedy="give it a trailing axis of 1 for each image axis",
+        )
+
+
+def _response_norm(node: OnnxNode, _: Shapes) -> Iterator[str]:
+    size = node.integer("size", 0)
+    if size < 1 or size % 2 == 0:
+        yield node.sentence(got=f"size {size}", expected="an odd number of channels", remedy=_REMEDY)
+
+
+def _transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    order, x = node.integers("perm"), _shape(node, 0, shapes)
+    if order is not None and x is not None and sorted(order) != list(range(len(x))):
+        yield node.sentence(
+            got=f"perm {list(order)} of an input of {len(x)} axes", expected="each axis once", remedy=_REMEDY
+        )
+
+
+def _axis(*, includes_end: bool = False) -> Callable[[OnnxNode, Shapes], Iterator[str]]:
+    """Return the demand that the attribute axis is one of the first input's, or one behind where allowed."""
+
+    def find(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+        axis, x = node.integer("axis", 0), _shape(node, 0, shapes)
+        if x is not None and not -len(x) <= axis < len(x) + includes_end:
+            yield _axis_problem(node, f"axis {axis}", x, most=len(x) - 1 + includes_end)
+
+    return find
+
+
+def _axes(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    axes, x = node.integers("axes"), _shape(node, 0, shapes)
+    if axes is None or x is None:
+        return
+    if any(not -len(x) <= axis < len(x) for axis in axes):
+        yield _axis_problem(node, f"axes {list(axes)}", x, most=len(x) - 1)
+    elif len({axis % len(x) for axis in axes}) < len(axes):
+        yield node.sentence(got=f"axes {list(axes)}", expected="each axis once", remedy=_REMEDY)
+
+
+def _axis_problem(node: OnnxNode, got: str, x: Shape, *, most: int) -> str:
+    return node.sentence(
+        got=f"{got} of an input of shape {list(x)}", expected=f"from {-len(x)} to {most}", remedy=_REMEDY
+    )
+
+
+def _slice(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    if node.opset < 10:
+        yield from find_slice_problems(node, x=_shape(node, 0, shapes))
+
+
+_DEMANDS: dict[str, Callable[[OnnxNode, Shapes], Iterator[str]]] = {
+    "AveragePool": _pool,
+    "BatchNormalization": _channel_constants("scale", "B", "mean", "var"),
+    "Concat": _axis(),
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "DepthToSpace": _depth_to_space,
+    "Flatten": _axis(includes_end=True),
+    "Gemm": _gemm,
+    "InstanceNormalization": _channel_constants("scale", "B"),
+    "LRN": _response_norm,
+    "MatMul": _matmul,
+    "MaxPool": _pool,
+    "PRelu": _prelu,
+    "ReduceMean": _axes,
+    "Slice": _slice,
+    "Softmax": _axis(),
+    "SpaceToDepth": _space_to_depth,
+    "Split": _axis(),
+    "Squeeze": _axes,
+    "Transpose": _transpose,
+}

@@ -1,0 +1,56 @@
+"""Problems of a model's initializers: types, dimensions, and as many values as the dimensions ask for."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from onnx import TensorProto
+from onnx.external_data_helper import uses_external_data
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from codl.frontend.onnx_node import name_type
+from codl.frontend.reader import Source
+
+_PACKED = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1, TensorProto.STRING}
+"""Types whose values do not have a number of bytes each."""
+_TYPED_FIELDS = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.INT32: "int32_data",
+    TensorProto.BOOL: "int32_data",
+    TensorProto.STRING: "string_data",
+}
+_REMEDY = "export or download the model again"
+
+
+def find_initializer_problems(source: Source) -> Iterator[str]:
+    """Yield one sentence for each initializer that does not hold what it declares."""
+    for tensor in source.proto.graph.initializer:
+        problem = _find_problem(tensor)
+        if problem is not None:
+            got, expected = problem
+            yield f"{source.label}: initializer {tensor.name!r}: got {got}, expected {expected}; {_REMEDY}"
+
+
+def _find_problem(tensor: Any) -> tuple[str, str] | None:
+    """Return what is wrong with a tensor, and what would be right."""
+    kind, dims = tensor.data_type, list(tensor.dims)
+    if kind not in TensorProto.DataType.values() or kind == TensorProto.UNDEFINED:
+        return name_type(kind), "an element type of ONNX"
+    if any(length < 0 for length in dims):
+        return f"dimensions {dims}", "lengths of 0 or more"
+    if uses_external_data(tensor):
+        return None
+    count, field = math.prod(dims), _TYPED_FIELDS.get(kind)
+    stated = len(getattr(tensor, field)) if field else 0
+    if tensor.HasField("raw_data"):
+        size = len(tensor.raw_data)
+        if stated and size:
+            return f"values both as bytes and in {field}", "one of them"
+        if kind not in _PACKED and not stated:
+            wanted = count * tensor_dtype_to_np_dtype(kind).itemsize
+            return None if size == wanted else (f"{size} bytes", f"{wanted} for shape {dims}")
+    if field and stated != count:
+        return f"{stated} values", f"{count} for shape {dims}"
+    return None

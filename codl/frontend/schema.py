@@ -1,0 +1,111 @@
+"""Problems of a node that ONNX's own operator schemas tell: unknown operators, attributes, argument counts."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from codl.errors import ModelError
+from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.reader import DEFAULT_DOMAINS, Source
+
+_RUNTIME_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.training", "ai.onnx.preview.training")
+_RUNTIME_VENDORS = ("com.microsoft", "com.ms", "org.pytorch")
+_REMEDY = "correct the node in the exporter"
+
+
+def check_operator_sets(source: Source) -> None:
+    """Raise if the model asks for operators of a future opset or of a domain that nobody here knows.
+
+    Raises:
+        ModelError: The opset is none that exists, or a domain is used and not imported.
+        UnsupportedError: A domain is imported that neither ONNX nor ONNX Runtime has.
+    """
+    latest = onnx.defs.onnx_opset_version()
+    if source.opset > latest:
+        raise ModelError(
+            f"{source.label}: got opset {source.opset}, expected {latest} or earlier; "
+            "export the model for an older opset, or update onnx and onnxruntime"
+        )
+    imported = {entry.domain for entry in source.proto.opset_import}
+    local = {function.domain for function in source.proto.functions}
+    for proto in source.proto.graph.node:
+        node = OnnxNode(proto=proto, opset=source.opset, label=source.label)
+        domain = proto.domain
+        if domain in DEFAULT_DOMAINS or domain in local:
+            continue
+        if domain not in imported:
+            raise node.broken(
+                got=f"operator domain {domain!r} that the model does not import",
+                expected="an opset_import of it",
+            )
+        if domain not in _RUNTIME_DOMAINS and not domain.startswith(_RUNTIME_VENDORS):
+            raise node.unsupported(
+                got=f"operator domain {domain!r}",
+                expected="ONNX's own",
+                remedy="export the model without custom operators",
+            )
+
+
+def find_schema_problems(node: OnnxNode) -> Iterator[str]:
+    """Yield one sentence for each attribute or argument that the operator's schema does not have."""
+    proto = node.proto
+    if proto.domain not in DEFAULT_DOMAINS:
+        return
+    try:
+        schema = onnx.defs.get_schema(proto.op_type, node.opset, "")
+    except onnx.defs.SchemaError:
+        schema = None
+    if schema is None or schema.deprecated:
+        yield node.sentence(
+            got=f"operator {proto.op_type or 'without a type'}",
+            expected=f"one that opset {node.opset} has",
+            remedy=_REMEDY,
+        )
+        return
+    yield from _find_attribute_problems(node, schema)
+    yield from _find_argument_problems(node, schema)
+
+
+def _find_attribute_problems(node: OnnxNode, schema: Any) -> Iterator[str]:
+    given = Counter(attribute.name for attribute in node.proto.attribute)
+    for name, count in given.items():
+        if count > 1:
+            yield node.sentence(got=f"{count} attributes {name}", expected="1", remedy=_REMEDY)
+        if name not in schema.attributes:
+            known = ", ".join(schema.attributes) or "none"
+            yield node.sentence(got=f"attribute {name}", expected=f"one of {known}", remedy=_REMEDY)
+    for name, declared in schema.attributes.items():
+        if declared.required and name not in given:
+            yield node.sentence(got=f"no attribute {name}", expected="a value for it", remedy=_REMEDY)
+    for attribute in node.proto.attribute:
+        if attribute.name not in schema.attributes or attribute.ref_attr_name:
+            continue
+        expected = int(schema.attributes[attribute.name].type.value)
+        if attribute.type != expected:
+            yield node.sentence(
+                got=f"attribute {attribute.name} of type {_name_kind(attribute.type)}",
+                expected=_name_kind(expected),
+                remedy=_REMEDY,
+            )
+
+
+def _find_argument_problems(node: OnnxNode, schema: Any) -> Iterator[str]:
+    for word, names, least, most, declared in (
+        ("inputs", list(node.proto.input), schema.min_input, schema.max_input, schema.inputs),
+        ("outputs", list(node.proto.output), schema.min_output, schema.max_output, schema.outputs),
+    ):
+        if not least <= len(names) <= most:
+            expected = str(least) if least == most else f"{least} to {most}"
+            yield node.sentence(got=f"{len(names)} {word}", expected=expected, remedy=_REMEDY)
+            continue
+        for parameter, name in zip(declared, names, strict=False):
+            if not name and word == "inputs" and parameter.option == parameter.option.Single:
+                yield node.sentence(got=f"no input {parameter.name}", expected="a tensor", remedy=_REMEDY)
+
+
+def _name_kind(kind: int) -> str:
+    known = kind in AttributeProto.AttributeType.values()
+    return str(AttributeProto.AttributeType.Name(kind)) if known else f"unknown type {kind}"

@@ -1,0 +1,47 @@
+// moments_rows__buffer: dst[n, h, 0, c] = mean over w of src[n, h, w, c]
+//                       dst[n, h, 1, c] = sum over w of (src[n, h, w, c] - mean)^2
+//
+// Two passes over a row, one chain of additions an output, w ascending.
+//
+// Arguments
+//   dst     float, kernel dimensions (n, h, 2, c), any strides; the box is written, nothing else
+//   src     float, kernel dimensions (n, h, width, c), any strides
+//   box     first coordinates and lengths in dst; a work-item takes item_channels of one (n, h) (common/runs.h)
+//   width   elements of a row
+// Launch      global (ceil(channels / item_channels), n * h, 1)   local (1, 1, 1)
+// Parameters  VECTOR 4 8 16 lanes
+// Tested by   tests/kernels/test_normalize.py
+#include "common/vector.h"
+#include "common/runs.h"
+
+// Moments of the columns (T lanes each) at x, stored at y; the box may hold one of both alone.
+#define MOMENTS(T, LOAD, STORE, x, y)                                         \
+    {                                                                         \
+        T sum = (T)(0.0f), deviations = (T)(0.0f);                            \
+        for (int w = 0; w < width; ++w) sum += LOAD((x) + w * src_w);         \
+        const T mean = sum / (T)(width);                                      \
+        for (int w = 0; w < width; ++w) {                                     \
+            const T deviation = LOAD((x) + w * src_w) - mean;                 \
+            deviations = fma(deviation, deviation, deviations);               \
+        }                                                                     \
+        if (w_begin == 0) STORE(mean, (y));                                   \
+        if (w_begin + w_count == 2) STORE(deviations, (y) + (w_count - 1) * dst_w); \
+    }
+#define LOAD_FLOAT(pointer) (*(pointer))
+#define STORE_FLOAT(value, pointer) (*(pointer) = (value))
+#define STEP(at) MOMENTS(VEC, VLOAD, VSTORE, s + (at), d + (at))
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void moments_rows__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int width) {
+    const bool is_dense = dst_c == 1 && src_c == 1;
+    FOR_EACH_RUN(run, 1) {
+        __global float *d = dst + RUN_START(dst, run);
+        __global const float *s = src + RUN_START(src, run) - w_begin * src_w;
+        if (is_dense && run.length >= VECTOR) {
+            FOR_EACH_VECTOR(run.length, STEP)
+        } else {
+            for (int i = 0; i < run.length; ++i)
+                MOMENTS(float, LOAD_FLOAT, STORE_FLOAT, s + i * src_c, d + i * dst_c)
+        }
+    }
+}
