@@ -85,20 +85,34 @@ inline void store_lanes(VEC value, __global float *dst, int dst_step, __global c
     }
 }
 
+// Stores NR values of a row through the epilogue, those in [low, high).
+static __attribute__((noinline)) void store_row(const float *lanes, __global float *dst, int dst_step,
+                                                __global const float *residual, int residual_step, int low,
+                                                int high, EPILOGUE_SCALARS) {
+    for (int v = 0; v < NR; v += VECTOR)
+        store_lanes(VLOAD(lanes + v), dst + v * dst_step, dst_step, residual + v * residual_step, residual_step,
+                    low - v, high - v, residual_order, activation, alpha, beta);
+}
+
 // Elements between neighbouring channels of what STORE_TILE_ROW writes and of its residual.
 #ifndef DST_STEP
 #define DST_STEP 1
 #define RESIDUAL_STEP 1
 #endif
-#define STORE_VECTOR(m, v)                                                                                  \
-    store_lanes(a##m##_##v, d##m + v * VECTOR * DST_STEP, DST_STEP, r##m + v * VECTOR * RESIDUAL_STEP,       \
-                RESIDUAL_STEP, low - v * VECTOR, high - v * VECTOR, residual_order, activation, alpha, beta);
-// Stores the row a<m> at d<m> with its residual at r<m>, channels [low, high) of the panel.
-#define STORE_TILE_ROW(m)                         \
-    LANE_0(STORE_VECTOR(m, 0))                    \
-    LANE_1(STORE_VECTOR(m, 1))                    \
-    LANE_2(STORE_VECTOR(m, 2))                    \
-    LANE_3(STORE_VECTOR(m, 3))
+// Stores the row a<m> at d<m> with its residual at r<m>, channels [low, high) of the panel. The row goes through
+// memory and one function: with the epilogue's many cases around the named vectors, Intel's compiler keeps the
+// tile out of registers, and the whole kernel runs at half speed.
+#define KEEP_VECTOR(m, v) VSTORE(a##m##_##v, row_lanes + v * VECTOR);
+#define STORE_TILE_ROW(m)                                                                                   \
+    {                                                                                                       \
+        float row_lanes[NR];                                                                                \
+        LANE_0(KEEP_VECTOR(m, 0))                                                                           \
+        LANE_1(KEEP_VECTOR(m, 1))                                                                           \
+        LANE_2(KEEP_VECTOR(m, 2))                                                                           \
+        LANE_3(KEEP_VECTOR(m, 3))                                                                           \
+        store_row(row_lanes, d##m, DST_STEP, r##m, RESIDUAL_STEP, low, high, residual_order, activation,    \
+                  alpha, beta);                                                                             \
+    }
 
 // The same for whole panels that lie densely, as most do: no question is asked but once a tile (PLAIN_STORE), and
 // activations are a least and a greatest value. Bits are those of STORE_TILE_ROW.
