@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import open_devices
 from codl.partitioner.even import plan_even, plan_single
 from tests.exactness import DEVICES, Case, cut_every_node, find_operator_errors, unique_nodes
@@ -57,6 +58,19 @@ def test_network_is_exact_under_random_plans(network: str, seed: int) -> None:
     case = tiny(network)
     plan = draw_plan(case.graph, DEVICES, np.random.default_rng(seed))
     assert list(case.find_errors(plan, open_devices(DEVICES))) == []
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("network", NETWORKS)
+def test_network_is_exact_on_all_devices_at_once(
+    network: str, seed: int, devices: tuple[OpenedDevice, ...]
+) -> None:
+    names = tuple(opened.info.name for opened in devices)
+    if len(names) < 3:
+        pytest.skip("needs three devices that work; the PoCL wheel is a third")
+    case = tiny(network)
+    plan = draw_plan(case.graph, names, np.random.default_rng(100 + seed))
+    assert list(case.find_errors(plan, open_devices(names))) == []
 
 
 @pytest.mark.parametrize("network", NETWORKS)
