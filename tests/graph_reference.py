@@ -262,11 +262,13 @@ def _resizing_matrix(op: Resize2d, axis: int, length: int, out_length: int) -> A
                 x = (x + half) / scale - half if out_length > 1 else x
             case Coordinates.ALIGN_CORNERS:
                 x = x * np.float32(length - 1) / np.float32(max(1, out_length - 1))
+    below, nearest = np.floor(x), np.floor(x.astype(np.float64) + 0.5)
+    is_half = np.abs(x.astype(np.float64) - below - 0.5) <= 1e-6
     rounded = {
-        Rounding.FLOOR: np.floor(x),
+        Rounding.FLOOR: below,
         Rounding.CEIL: np.ceil(x),
-        Rounding.PREFER_FLOOR: np.ceil(x - half),
-        Rounding.PREFER_CEIL: np.floor(x + half),
+        Rounding.PREFER_FLOOR: np.where(is_half, below, nearest),
+        Rounding.PREFER_CEIL: np.where(is_half, below + 1, nearest),
     }
     x = np.clip(rounded[op.rounding] if op.mode is ResizeMode.NEAREST else x, 0, length - 1)
     return np.asarray(np.maximum(0, 1 - np.abs(x[:, None] - np.arange(length))))

@@ -1,7 +1,9 @@
 """The table of kernels: every implementation, the preferred one for an operator first."""
 
 from codl.catalog.rows import (
+    concat,
     conv2d,
+    conv_transpose,
     copy,
     depthwise,
     matmul,
@@ -19,12 +21,14 @@ from codl.catalog.spec import Implementation
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *depthwise.IMPLEMENTATIONS,
     *conv2d.IMPLEMENTATIONS,
+    *conv_transpose.IMPLEMENTATIONS,
     *matmul.IMPLEMENTATIONS,
     *pool.IMPLEMENTATIONS,
     *pointwise.IMPLEMENTATIONS,
     *reduce.IMPLEMENTATIONS,
     *normalize.IMPLEMENTATIONS,
     *softmax.IMPLEMENTATIONS,
+    *concat.IMPLEMENTATIONS,
     *copy.IMPLEMENTATIONS,
     *pad.IMPLEMENTATIONS,
     *resize.IMPLEMENTATIONS,

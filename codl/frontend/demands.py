@@ -54,7 +54,7 @@ def _conv(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
 
 def _conv_transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     x, weight, bias = (_shape(node, i, shapes) for i in range(3))
-    groups, output_shape = node.integer("group", 1), node.integers("output_shape")
+    groups = node.integer("group", 1)
     if groups < 1:
         yield node.sentence(got=f"group {groups}", expected="1 or more", remedy=_REMEDY)
         return
@@ -74,20 +74,37 @@ def _conv_transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
             expected=f"[{weight[1] * groups}]",
             remedy="correct the bias in the exporter",
         )
-    if output_shape is not None and any(o < n for o, n in zip(output_shape, x[2:], strict=False)):
+    if len(x) == len(weight):
+        yield from _transposed_sizes(node, x[2:], weight[2:])
+
+
+def _transposed_sizes(node: OnnxNode, image: Shape, kernel: Shape) -> Iterator[str]:
+    """Yield what is wrong with the size that a ConvTranspose states: no convolution leads back from it."""
+    ones = (1,) * len(image)
+    stride, dilation = node.integers("strides") or ones, node.integers("dilations") or ones
+    extra, stated = node.integers("output_padding"), node.integers("output_shape")
+    if extra is not None and (
+        len(extra) != len(ones) or any(e >= s for e, s in zip(extra, stride, strict=False))
+    ):
         yield node.sentence(
-            got=f"output_shape {list(output_shape)}",
-            expected=f"at least the input's {list(x[2:])}",
+            got=f"output_padding {list(extra)}", expected=f"less than strides {list(stride)}", remedy=_REMEDY
+        )
+    if stated is None:
+        return
+    most = [
+        (n - 1) * s + (k - 1) * d + s for n, s, k, d in zip(image, stride, kernel, dilation, strict=False)
+    ]
+    if len(stated) != len(image) or any(
+        not n <= o <= m for n, o, m in zip(image, stated, most, strict=False)
+    ):
+        yield node.sentence(
+            got=f"output_shape {list(stated)}",
+            expected=f"between the input's {list(image)} and {most}",
             remedy=_REMEDY,
         )
 
 
 def _pool(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
-    if node.integers("kernel_shape") is None:
-        yield node.sentence(
-            got="no kernel_shape", expected="one value for each image axis", remedy="add the attribute"
-        )
-        return
     yield from find_window_problems(node, x=_shape(node, 0, shapes))
 
 

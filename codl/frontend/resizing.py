@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.frontend.draft import Draft
+from codl.frontend.draft import Array, Draft
 from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.scales import find_scales_input, spread_scales
 from codl.ir.graph import Shape
 from codl.ir.ops import Coordinates, Pad, PadMode, Resize2d, ResizeMode, Rounding
 
@@ -79,7 +80,7 @@ def translate_resize(draft: Draft, node: OnnxNode) -> None:
             got=f"scales {list(scales)} of an input of {len(shape)} axes",
             expected="4 axes, of which height and width are scaled",
         )
-    if shape == out_shape and scales == (1.0,) * 4:
+    if shape == out_shape:  # ONNX Runtime copies then, whatever the scales
         draft.add_alias(node.output, x)
         return
     scale = (scales[2], scales[3])
@@ -102,31 +103,23 @@ def translate_resize(draft: Draft, node: OnnxNode) -> None:
 
 def _read_scales(draft: Draft, node: OnnxNode, *, shape: Shape, out_shape: Shape) -> tuple[float, ...]:
     """Return the factor of each axis as float32: stated, or output / input where sizes are stated."""
-    if node.opset < 11:
-        name = node.optional_input(1)
-        stated = node.numbers("scales") if name is None else draft.value(name, node=node)
-        return _floats(stated)
-    sizes, scales = node.optional_input(3), node.optional_input(2)
+    sizes = node.optional_input(3) if node.opset > 10 else None
     if sizes is not None:
         policy = node.text("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             raise node.unsupported(got=f"keep_aspect_ratio_policy {policy}", expected="stretch")
         draft.value(sizes, node=node)
-        return _floats(np.array(out_shape, np.float32) / np.array(shape, np.float32))
-    if scales is None:
-        raise node.broken(got="neither scales nor sizes", expected="one of them")
-    factors = _floats(draft.value(scales, node=node))
-    axes = node.integers("axes")
-    if axes is None:
-        return factors
-    full = [1.0] * len(shape)
-    for axis, factor in zip(axes, factors, strict=True):
-        full[axis % len(shape)] = factor
-    return tuple(full)
+        return tuple((np.array(out_shape, np.float32) / np.array(shape, np.float32)).tolist())
+    name = find_scales_input(node)
+    stated = node.numbers("scales") if name is None else _floats(draft.value(name, node=node))
+    factors = None if stated is None else spread_scales(node, stated, rank=len(shape))
+    if factors is None:
+        raise node.broken(got="scales that are no factor for each axis", expected=f"{len(shape)} factors")
+    return factors
 
 
-def _floats(values: object) -> tuple[float, ...]:
-    return tuple(float(value) for value in np.asarray(values, np.float32).reshape(-1))
+def _floats(value: Array) -> tuple[float, ...]:
+    return tuple(np.asarray(value, np.float32).reshape(-1).tolist())
 
 
 def _read_sampling(node: OnnxNode, *, scale: tuple[float, float]) -> _Sampling:

@@ -1,4 +1,4 @@
-"""Problems of a node that ONNX's own operator schemas tell: unknown operators, attributes, argument counts."""
+"""Problems of a node that ONNX's operator schemas tell: unknown operators, attributes, argument counts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def check_operator_sets(source: Source) -> None:
     local = {function.domain for function in source.proto.functions}
     for proto in source.proto.graph.node:
         node = OnnxNode(proto=proto, opset=source.opset, label=source.label)
-        domain = proto.domain
+        domain = str(proto.domain)  # bytes where the model holds no UTF-8
         if domain in DEFAULT_DOMAINS or domain in local:
             continue
         if domain not in imported:
@@ -55,7 +55,7 @@ def find_schema_problems(node: OnnxNode) -> Iterator[str]:
     if proto.domain not in DEFAULT_DOMAINS:
         return
     try:
-        schema = onnx.defs.get_schema(proto.op_type, node.opset, "")
+        schema = onnx.defs.get_schema(str(proto.op_type), node.opset, "")
     except onnx.defs.SchemaError:
         schema = None
     if schema is None or schema.deprecated:
@@ -75,8 +75,8 @@ def _find_attribute_problems(node: OnnxNode, schema: Any) -> Iterator[str]:
         if count > 1:
             yield node.sentence(got=f"{count} attributes {name}", expected="1", remedy=_REMEDY)
         if name not in schema.attributes:
-            known = ", ".join(schema.attributes) or "none"
-            yield node.sentence(got=f"attribute {name}", expected=f"one of {known}", remedy=_REMEDY)
+            known = f"one of {', '.join(schema.attributes)}" if schema.attributes else "none"
+            yield node.sentence(got=f"attribute {name}", expected=known, remedy=_REMEDY)
     for name, declared in schema.attributes.items():
         if declared.required and name not in given:
             yield node.sentence(got=f"no attribute {name}", expected="a value for it", remedy=_REMEDY)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from codl.errors import ModelError
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import find_opset
+from codl.frontend.scales import find_resized_shape, find_scales_input
 from codl.frontend.slices import find_slice_problems, find_sliced_shape
 from codl.frontend.windows import find_pooled_shape, find_window_problems
 from codl.ir.graph import Shape
@@ -31,7 +32,9 @@ class Inferred:
 def infer_shapes(model: Any, *, label: str) -> Inferred:
     """Return shapes and types of all tensors of an `onnx.ModelProto`, as far as they can be inferred.
 
-    Inference works on a copy without the big weights: it costs milliseconds and knows no 2 GiB limit.
+    Inference works on a copy without the big weights: it costs milliseconds and knows no 2 GiB limit. A
+    Slice joins it once its input's shape is known to be sound, since of a negative length it would abort
+    the process; where inference is wrong about a node, its true output takes the node's place.
 
     Args:
         model: The model; stated shapes of its intermediates are not read.
@@ -40,53 +43,63 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
     Raises:
         ModelError: Inference gives up on the whole model.
     """
-    skeleton = _make_skeleton(model)
-    inferred = _infer(skeleton, label=label)
-    while (wrong := _find_wrong_shape(skeleton, inferred, label=label)) is not None:
-        index, shape = wrong
-        node = skeleton.graph.node.pop(index)
-        kind = inferred.types[node.input[0]]
-        skeleton.graph.input.append(onnx.helper.make_tensor_value_info(node.output[0], kind, shape))
+    nodes, skeleton = list(model.graph.node), _make_skeleton(model)
+    values = {tensor.name: tensor for tensor in skeleton.graph.initializer}
+    held = {index for index, node in enumerate(nodes) if node.op_type == "Slice"}
+    corrected: set[int] = set()
+    while True:
+        del skeleton.graph.node[:]
+        skeleton.graph.node.extend(n for index, n in enumerate(nodes) if index not in held | corrected)
         inferred = _infer(skeleton, label=label)
-    return inferred
+        ready = {index for index in held if _is_sound(inferred.shapes.get(nodes[index].input[0]))}
+        held -= ready
+        for index in sorted(set(range(len(nodes))) - held - corrected):
+            node = OnnxNode(proto=nodes[index], opset=find_opset(model), label=label)
+            shape = _find_true_shape(node, inferred.shapes.get(node.optional_input(0) or ""), values)
+            if shape is not None and shape != inferred.shapes.get(node.output):
+                corrected.add(index)
+                kind = inferred.types[node.inputs[0]]
+                true_output = onnx.helper.make_tensor_value_info(node.output, kind, shape)
+                skeleton.graph.input.append(true_output)
+                break
+        else:
+            if not ready:
+                return inferred
 
 
-def _find_wrong_shape(skeleton: Any, inferred: Inferred, *, label: str) -> tuple[int, Shape] | None:
-    """Return place and true output shape of the first node whose output inference gets wrong.
+def _is_sound(shape: Shape | None) -> bool:
+    return shape is not None and min(shape, default=0) >= 0
+
+
+def _find_true_shape(node: OnnxNode, x: Shape | None, values: Mapping[str, Any]) -> Shape | None:
+    """Return the output shape of a node that inference may get wrong, None where it is trusted.
 
     Before opset 22 it counts windows of a pooling that lie in the padding alone; none of the
-    implementations computes them. Before opset 10 it knows no slice that counts from the end.
+    implementations computes them. Before opset 10 it knows no slice that counts from the end. Sizes that
+    follow from scales it rounds in another precision than ONNX Runtime.
     """
-    opset = find_opset(skeleton)
-    for index, proto in enumerate(skeleton.graph.node):
-        node = OnnxNode(proto=proto, opset=opset, label=label)
-        x = inferred.shapes.get(node.optional_input(0) or "")
-        if x is not None and _may_be_wrong(node, x=x):
-            find = find_sliced_shape if node.op_type == "Slice" else find_pooled_shape
-            shape = find(node, x=x)
-            if shape != inferred.shapes.get(node.output):
-                return index, shape
-    return None
-
-
-def _may_be_wrong(node: OnnxNode, *, x: Shape) -> bool:
+    if x is None or not _is_sound(x):
+        return None
     match node.op_type:
-        case "MaxPool" | "AveragePool":
-            rounds_up = node.integer("ceil_mode", 0)
-            return bool(rounds_up) and len(x) == 4 and not any(find_window_problems(node, x=x))
-        case "Slice":
-            return node.opset < 10 and not any(find_slice_problems(node, x=x))
+        case "MaxPool" | "AveragePool" if node.integer("ceil_mode", 0):
+            is_sound = len(x) == 4 and not any(find_window_problems(node, x=x))
+            return find_pooled_shape(node, x=x) if is_sound else None
+        case "Slice" if node.opset < 10:
+            return None if any(find_slice_problems(node, x=x)) else find_sliced_shape(node, x=x)
+        case "Resize" | "Upsample":
+            tensor = values.get(find_scales_input(node) or "")
+            scales = node.numbers("scales") if tensor is None else numpy_helper.to_array(tensor)
+            return None if scales is None else find_resized_shape(node, x=x, scales=scales)
         case _:
-            return False
+            return None
 
 
 def _make_skeleton(model: Any) -> Any:
-    """Return the model with its big weights as inputs, and no outputs: what they declare may be wrong."""
+    """Return the model without nodes, and its big weights as inputs; outputs may declare what is wrong."""
     skeleton = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     skeleton.opset_import.extend(model.opset_import)
     graph = model.graph
     skeleton.graph.name = graph.name
-    skeleton.graph.node.extend(graph.node)
     skeleton.graph.input.extend(graph.input)
     for tensor in graph.initializer:
         if math.prod(tensor.dims) <= _SMALL_COUNT:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from codl.errors import ModelError
-from codl.frontend.demands import find_node_problems
+from codl.frontend.demands import Shapes, find_node_problems
 from codl.frontend.initializers import find_initializer_problems
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import Source
@@ -13,7 +13,7 @@ from codl.frontend.shapes import infer_shapes
 
 
 def check_nodes(source: Source) -> None:
-    """Raise `ModelError` with every attribute, weight or shape that ONNX does not allow, or return silently."""
+    """Raise `ModelError` with what ONNX does not allow of nodes, weights and shapes, or return silently."""
     top = source.proto.graph
     check_operator_sets(source)
     _raise_any(find_initializer_problems(source))
@@ -26,6 +26,19 @@ def check_nodes(source: Source) -> None:
     shapes = infer_shapes(source.proto, label=source.label).shapes
     outer = _nodes(source, top.node)
     _raise_any(problem for node in outer for problem in find_node_problems(node, shapes))
+    _raise_any(problem for node in outer for problem in _find_negative_lengths(node, shapes))
+
+
+def _find_negative_lengths(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    """Yield one sentence for each output that is less than empty: too much was cropped or padded away."""
+    for name in node.outputs:
+        shape = shapes.get(name, ())
+        if min(shape, default=0) < 0:
+            yield node.sentence(
+                got=f"output {name!r} of shape {list(shape)}",
+                expected="lengths of 0 or more",
+                remedy="correct the node's pads or feed larger images",
+            )
 
 
 def _raise_any(problems: Iterator[str]) -> None:

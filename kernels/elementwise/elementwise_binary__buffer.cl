@@ -11,6 +11,7 @@
 // Parameters  VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_pointwise.py
 #include "common/activate.h"
+#include "common/pattern.h"
 #include "common/runs.h"
 
 #define MULTIPLY 1
@@ -40,21 +41,37 @@ DEFINE_COMBINE_(VEC)
 #define STEP(at) VSTORE(COMBINE(VEC, VLOAD(x + (at)), VLOAD(y + (at)), RESIDUAL_AT(at)), d + (at))
 #define STEP_SAME_X(at) VSTORE(COMBINE(VEC, same, VLOAD(y + (at)), RESIDUAL_AT(at)), d + (at))
 #define STEP_SAME_Y(at) VSTORE(COMBINE(VEC, VLOAD(x + (at)), same, RESIDUAL_AT(at)), d + (at))
+#define STEP_PATTERN_Y(at)                                                                                   \
+    VSTORE(COMBINE(VEC, VLOAD(x + (at)), PATTERN_AT(pattern, at, c_count), RESIDUAL_AT(at)), d + (at))
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void elementwise_binary__buffer(TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(b), CONST_TENSOR(residual),
                                 BOX_SCALARS, int function, EPILOGUE_SCALARS) {
     const int dst_step = RUN_STEP(dst), a_step = RUN_STEP(a), b_step = RUN_STEP(b);
     const int residual_step = RUN_STEP(residual);
-    const int joined = min(min(RUN_ROWS(dst), RUN_ROWS(residual)), min(RUN_ROWS(a), RUN_ROWS(b)));
-    FOR_EACH_RUN(run, joined) {
+    const int others = min(min(RUN_ROWS(dst), RUN_ROWS(residual)), RUN_ROWS(a));
+    // Few channels of which b holds one value each, for all pixels: long lines all the same.
+    const bool is_pattern = b_c == 1 && c_count > 1 && c_count <= LONGEST_PATTERN && item_channels >= c_count &&
+                            (b_n == 0 || n_count == 1) && (b_h == 0 || h_count == 1) &&
+                            (b_w == 0 || w_count == 1) && others > 1 && dst_step == 1 && residual_step == 1 &&
+                            a_step == 1;
+    DECLARE_PATTERN(pattern)
+    if (is_pattern) fill_pattern(pattern, b + AT(b, n_begin, h_begin, w_begin, c_begin), c_count);
+    FOR_EACH_RUN(run, is_pattern ? others : min(others, RUN_ROWS(b))) {
         const bool is_dense = dst_step == 1 && residual_step == 1 && run.length >= VECTOR;
         __global float *d = dst + RUN_START(dst, run);
         __global const float *x = a + RUN_START(a, run);
         __global const float *y = b + RUN_START(b, run);
         __global const float *r = residual + RUN_START(residual, run);
         for (int line = 0; line < run.lines; ++line, d += dst_w, x += a_w, y += b_w, r += residual_w) {
-            if (is_dense && a_step == 1 && b_step == 1) {
+            if (is_pattern && is_dense) {
+                FOR_EACH_VECTOR(run.length, STEP_PATTERN_Y)
+            } else if (is_pattern) {
+                for (int i = 0; i < run.length; ++i) {
+                    const float other = residual_order == RESIDUAL_NONE ? 0.0f : r[i];
+                    d[i] = COMBINE(float, x[i], y[i % c_count], other);
+                }
+            } else if (is_dense && a_step == 1 && b_step == 1) {
                 FOR_EACH_VECTOR(run.length, STEP)
             } else if (is_dense && a_step == 1 && b_step == 0) {
                 const VEC same = (VEC)(*y);

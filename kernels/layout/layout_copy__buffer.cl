@@ -18,7 +18,7 @@
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void layout_copy__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS) {
     const int dst_step = RUN_STEP(dst), src_step = RUN_STEP(src);
-    const int joined = min(RUN_ROWS(dst), RUN_ROWS(src));
+    const int joined = item_channels < c_count ? 1 : min(RUN_ROWS(dst), RUN_ROWS(src));
     FOR_EACH_RUN(run, joined) {
         __global float *d = dst + RUN_START(dst, run);
         __global const float *s = src + RUN_START(src, run);

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codl.ir.graph import Graph, Node, Shape, Tensor
-from codl.ir.ops import Conv2d, MatMul, Op
+from codl.ir.ops import Conv2d, ConvTranspose2d, MatMul, Op
 from codl.machine import DeviceInfo, DeviceKind
 
 
@@ -55,6 +55,13 @@ NODES = {
     "conv-groups": conv(16, 32, 7, groups=4),
     "depthwise": conv(24, 24, 14, groups=24),
     "depthwise-multiplied": conv(8, 16, 14, groups=8),
+    "conv-transposed": sample(
+        ConvTranspose2d(kernel=(4, 4), stride=(2, 2), pads=(1, 1, 1, 1)),
+        {"x": (1, 16, 14, 14), "w": (16, 24, 4, 4)},
+        ("w",),
+        (1, 24, 28, 28),
+        "conv_transpose2d_rows__buffer",
+    ),
     "vector-times-constant": sample(
         MatMul(), {"a": (1, 64), "b": (64, 1000)}, ("b",), (1, 1000), "gemm_packed__buffer"
     ),

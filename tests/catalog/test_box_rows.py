@@ -11,14 +11,26 @@ from codl.ir.ops import (
     Affine,
     Binary,
     BinaryKind,
+    ChannelShuffle,
+    CombineMoments,
     CombineRows,
     Concat,
+    DepthToSpace,
+    LocalResponseNorm,
+    Normalize,
+    Pad,
     Pool2d,
     PoolKind,
+    ReduceMean,
     Reshape,
+    Resize2d,
+    ResizeMode,
+    RowMoments,
     RowSum,
+    Slice,
     Softmax,
     SpaceToDepth,
+    Transpose,
     Unary,
 )
 from codl.ir.regions import Boxes, Region
@@ -44,8 +56,40 @@ SAMPLES = {
     "combine-rows": sample(
         CombineRows(scale=0.1), {"x": (2, 40, 30, 1)}, (), (2, 40, 1, 1), "reduce_axis_sum__buffer"
     ),
-    "concat": sample(Concat(axis=1), {**X, "b": (2, 9, 30, 20)}, (), (2, 49, 30, 20), "layout_copy__buffer"),
+    "concat": sample(
+        Concat(axis=1), {**X, "b": (2, 9, 30, 20)}, (), (2, 49, 30, 20), "layout_concat__buffer"
+    ),
+    "concat-rows": sample(
+        Concat(axis=2), {**X, "b": (2, 40, 9, 20)}, (), (2, 40, 39, 20), "layout_copy__buffer"
+    ),
     "space-to-depth": sample(SpaceToDepth(block=2), X, (), (2, 160, 15, 10), "layout_copy__buffer"),
+    "depth-to-space": sample(DepthToSpace(block=2), X, (), (2, 10, 60, 40), "layout_copy__buffer"),
+    "shuffle": sample(ChannelShuffle(groups=4), X, (), X["x"], "layout_copy__buffer"),
+    "slice": sample(
+        Slice(begin=(1, 3, 29, 0), step=(1, 2, -3, 1)), X, (), (1, 18, 10, 20), "layout_copy__buffer"
+    ),
+    "transpose": sample(Transpose(order=(0, 2, 3, 1)), X, (), (2, 30, 20, 40), "layout_copy__buffer"),
+    "pad": sample(Pad(before=(0, 0, 2, 3)), X, (), (2, 40, 33, 26), "layout_pad__buffer"),
+    "resize": sample(
+        Resize2d(mode=ResizeMode.LINEAR, scale=(2.0, 1.5)), X, (), (2, 40, 60, 30), "resize2d_taps__buffer"
+    ),
+    "mean": sample(ReduceMean(axes=(1, 3)), X, (), (2, 1, 30, 1), "reduce_mean__buffer"),
+    "row-moments": sample(RowMoments(), X, (), (2, 40, 30, 2), "moments_rows__buffer"),
+    "combine-moments": sample(
+        CombineMoments(epsilon=1e-5, row_length=20),
+        {"x": (2, 40, 30, 2), "s": (40,), "t": (40,)},
+        ("s", "t"),
+        (2, 40, 1, 2),
+        "moments_combine__buffer",
+    ),
+    "normalize": sample(Normalize(), {**X, "f": (2, 40, 1, 2)}, (), X["x"], "normalize_channels__buffer"),
+    "response-norm": sample(
+        LocalResponseNorm(size=5, alpha=1e-4, beta=0.75, bias=1.0),
+        X,
+        (),
+        X["x"],
+        "response_norm_window__buffer",
+    ),
     "flatten": sample(Reshape(), X, (), (2, 24000), "reshape_gather__buffer"),
 }
 EACH = pytest.mark.parametrize("case", SAMPLES.values(), ids=SAMPLES)
@@ -56,7 +100,11 @@ def boxes_of(shape: Shape) -> Boxes:
     whole = Region.whole(shape)
     return Boxes.of(
         [whole]
-        + [whole.cut(axis, low, low + 1 + length // 3) for axis, length in enumerate(shape) for low in (0, 1)]
+        + [
+            whole.cut(axis, low, low + 1 + length // 3)
+            for axis, length in enumerate(shape)
+            for low in range(min(length, 2))
+        ]
     )
 
 

@@ -12,7 +12,7 @@ from tests.exactness import DEVICES, Case, cut_every_node, find_operator_errors,
 from tests.random_plans import draw_plan
 from tools.networks import build
 
-NETWORKS = ("resnet50", "vgg16", "yolov2", "mobilenet_v2")
+NETWORKS = ("resnet50", "vgg16", "yolov2", "mobilenet_v2", "posenet", "fast_style_transfer", "retinaface")
 
 
 @cache

@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from codl.frontend import load_graph
 from codl.ir.graph import Graph
 from codl.ir.ops import ActivationKind, Conv2d, MatMul, ResidualOrder
 from tests.frontend.onnx_models import check_translation, make_model, node, random_array
@@ -223,6 +225,65 @@ def test_folds_factors_and_addends_of_channels_into_affine(shape: tuple[int, ...
     )
 
     assert summary(graph) == [("Unary", "r", "relu", "none"), ("Affine", "y", "relu", "none")]
+
+
+CHAIN = [
+    node("Sub", ["a", "c"], ["b"]),
+    node("Div", ["b", "f"], ["d"]),
+    node("Sub", ["c", "d"], ["e"]),
+    node("Mul", ["f", "e"], ["g"]),
+    node("Relu", ["g"], ["y"]),
+]
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (4, 1, 1), ()], ids=str)
+def test_folds_differences_and_quotients_of_channels_into_conv(shape: tuple[int, ...]) -> None:
+    constants = {"f": 2 + np.abs(random_array(*shape)), "c": random_array(*shape)}
+
+    graph = translate(conv("x", "a"), *CHAIN, **constants)
+
+    assert summary(graph) == [("Conv2d", "y", "relu", "none")]
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (4, 1, 1), ()], ids=str)
+def test_folds_a_chain_behind_nothing_into_affine(shape: tuple[int, ...]) -> None:
+    constants = {"f": 2 + np.abs(random_array(*shape)), "c": random_array(*shape)}
+
+    graph = translate(node("Concat", ["x", "x", "x"], ["q"], axis=0), *rename(CHAIN, "a", "q"), **constants)
+
+    assert summary(graph)[1:] == [("Affine", "y", "relu", "none")]
+
+
+def rename(nodes: Any, old: str, new: str) -> list[Any]:
+    """Return copies of nodes that read another tensor."""
+    copies = [onnx.NodeProto.FromString(proto.SerializeToString()) for proto in nodes]
+    for copy in copies:
+        copy.input[:] = [new if name == old else name for name in copy.input]
+    return copies
+
+
+@pytest.mark.parametrize(
+    "last",
+    [node("Div", ["c", "a"], ["y"]), node("PRelu", ["a", "c"], ["y"]), node("Div", ["a", "z"], ["y"])],
+    ids=["constant divided by it", "slope", "division by zero"],
+)
+def test_keeps_behind_conv_what_is_no_map(last: Any) -> None:
+    constants = {"c": random_array(4, 1, 1), "z": np.zeros((4, 1, 1), np.float32)}
+    model = make_model([conv("x", "a"), last], inputs={"x": IMAGE}, constants=WEIGHTS | constants)
+
+    graph = load_graph(model.SerializeToString())
+
+    assert [n.kind for n in graph.nodes] == ["Conv2d", "Binary"]
+
+
+def test_leaves_out_what_nothing_reads() -> None:
+    model = make_model(
+        [conv("x", "a"), conv("x", "dead", weight="w1"), node("Relu", ["a"], ["y"])],
+        inputs={"x": IMAGE},
+        constants=WEIGHTS,
+    )
+
+    assert [n.name for n in load_graph(model.SerializeToString()).nodes] == ["conv_a"]
 
 
 @pytest.mark.parametrize("has_bias", [False, True])

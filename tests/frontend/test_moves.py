@@ -10,22 +10,17 @@ from codl.frontend import load_graph
 from codl.ir.graph import Graph
 from codl.ir.ops import (
     ChannelShuffle,
-    Conv2d,
     DepthToSpace,
-    Pad,
-    PadMode,
-    Pool2d,
-    PoolKind,
     Slice,
-    SpaceToDepth,
     Transpose,
 )
-from tests.frontend.onnx_models import check_translation, make_model, node, random_array
+from tests.frontend.onnx_models import check_translation, make_model, node
 
 SHAPE = [2, 4, 6, 5]
 
 
 def translate(*nodes: Any, opset: int = 17, outputs: Any = ("y",), **constants: Any) -> Graph:
+    """Return the graph of nodes that read x and constants, having compared it with ONNX Runtime."""
     return check_translation(
         make_model(nodes, inputs={"x": SHAPE}, outputs=outputs, constants=constants, opset=opset)
     )
@@ -76,7 +71,7 @@ def test_translates_slice(case: str, opset: int) -> None:
     if opset < 10:
         graph = translate(node("Slice", ["x"], ["y"], **arguments), opset=opset)
     else:
-        constants = {name: np.array(value) for name, value in arguments.items()}
+        constants: dict[str, Any] = {name: np.array(value) for name, value in arguments.items()}
         graph = translate(node("Slice", ["x", *constants], ["y"]), opset=opset, **constants)
 
     assert [n.op for n in graph.nodes] == [Slice(begin=begin, step=step)]
@@ -86,7 +81,7 @@ def test_translates_slice(case: str, opset: int) -> None:
 @pytest.mark.parametrize("case", STEPPED)
 def test_translates_slice_with_steps(case: str) -> None:
     arguments, begin, step, shape = STEPPED[case]
-    constants = {name: np.array(value) for name, value in arguments.items()}
+    constants: dict[str, Any] = {name: np.array(value) for name, value in arguments.items()}
 
     graph = translate(node("Slice", ["x", *constants], ["y"]), **constants)
 
@@ -145,131 +140,6 @@ def test_leaves_out_parts_of_a_split_that_nothing_reads() -> None:
     assert kinds(graph) == ["Slice", "Unary"]
 
 
-PADS = [0, 0, 1, 2, 0, 0, 3, 1]
-
-
-@pytest.mark.parametrize("mode", PadMode)
-@pytest.mark.parametrize("opset", [7, 11, 13, 18])
-def test_translates_pad(mode: PadMode, opset: int) -> None:
-    if opset < 11:
-        pad = node("Pad", ["x"], ["y"], mode=mode.value, pads=PADS, value=0.5)
-        graph = translate(pad, opset=opset)
-    else:
-        pad = node("Pad", ["x", "p", "v"], ["y"], mode=mode.value)
-        graph = translate(pad, opset=opset, p=np.array(PADS), v=np.float32(0.5))
-
-    value = 0.5 if mode is PadMode.CONSTANT else 0.0
-    assert [n.op for n in graph.nodes] == [Pad(before=(0, 0, 1, 2), mode=mode, value=value)]
-    assert graph.shape("y") == (2, 4, 10, 8)
-
-
-@pytest.mark.parametrize("mode", PadMode)
-@pytest.mark.parametrize(
-    "pads", [[0, -1, -2, 2, 0, 2, 3, -1], [1, 0, 5, -1, -1, 0, -2, -2], [0, 0, -1, 0, 0, 0, 0, -1]], ids=str
-)
-def test_translates_pad_that_crops(mode: PadMode, pads: list[int]) -> None:
-    if mode is PadMode.REFLECT:
-        pads = [min(p, 2) if i % 4 else 0 for i, p in enumerate(pads)]
-    graph = translate(node("Pad", ["x", "p"], ["y"], mode=mode.value), p=np.array(pads))
-
-    assert [n.op for n in graph.nodes] == [Pad(before=tuple(pads[:4]), mode=mode)]
-
-
-def test_translates_pad_of_some_axes() -> None:
-    pad = node("Pad", ["x", "p", "", "a"], ["y"])
-
-    graph = translate(pad, opset=18, p=np.array([1, 0, 2, 3]), a=np.array([-1, 1]))
-
-    assert [n.op for n in graph.nodes] == [Pad(before=(0, 0, 0, 1))]
-    assert graph.shape("y") == (2, 7, 6, 8)
-
-
-def test_removes_pad_of_nothing() -> None:
-    graph = translate(
-        node("Tanh", ["x"], ["a"]),
-        node("Pad", ["a", "p"], ["b"]),
-        node("Relu", ["b"], ["y"]),
-        p=np.zeros(8, np.int64),
-    )
-
-    assert kinds(graph) == ["Unary", "Unary"]
-
-
-@pytest.mark.parametrize(
-    ("mode", "pads", "got"),
-    [("wrap", PADS, "mode wrap"), ("reflect", [0, 0, 6, 0, 0, 0, 0, 0], "mode reflect with pads")],
-)
-def test_refuses_pad(mode: str, pads: list[int], got: str) -> None:
-    pad = node("Pad", ["x", "p"], ["y"], name="rim", mode=mode)
-    model = make_model([pad], inputs={"x": SHAPE}, constants={"p": np.array(pads)}, opset=19)
-
-    with pytest.raises(UnsupportedError, match=rf"node 'rim' \(Pad\): got {got}"):
-        load_graph(model.SerializeToString())
-
-
-class TestFoldingOfZeros:
-    ZEROS = np.array(PADS)
-
-    def test_goes_into_a_convolution(self) -> None:
-        conv = node("Conv", ["a", "w"], ["y"], pads=[1, 0, 0, 1], strides=[2, 1])
-
-        graph = translate(node("Pad", ["x", "p"], ["a"]), conv, p=self.ZEROS, w=random_array(3, 4, 3, 3))
-
-        assert [n.op for n in graph.nodes] == [Conv2d(kernel=(3, 3), stride=(2, 1), pads=(2, 2, 3, 2))]
-
-    @pytest.mark.parametrize("counts", [0, 1])
-    def test_goes_into_an_average_without_padding_of_its_own(self, counts: int) -> None:
-        pool = node("AveragePool", ["a"], ["y"], kernel_shape=[3, 2], count_include_pad=counts)
-
-        graph = translate(node("Pad", ["x", "p"], ["a"]), pool, p=self.ZEROS)
-
-        op = Pool2d(kind=PoolKind.AVERAGE, kernel=(3, 2), pads=(1, 2, 3, 1), counts_padding=True)
-        assert [n.op for n in graph.nodes] == [op]
-
-    @pytest.mark.parametrize(
-        ("op_type", "attributes"),
-        [("MaxPool", {}), ("AveragePool", {"pads": [1, 1, 1, 1]})],
-    )
-    def test_stays_before_a_pooling_that_would_change(self, op_type: str, attributes: Any) -> None:
-        pool = node(op_type, ["a"], ["y"], kernel_shape=[2, 2], **attributes)
-
-        graph = translate(node("Pad", ["x", "p"], ["a"]), pool, p=self.ZEROS)
-
-        assert kinds(graph) == ["Pad", "Pool2d"]
-
-    @pytest.mark.parametrize(
-        ("attributes", "pads", "value"),
-        [
-            ({"mode": "edge"}, PADS, 0.0),
-            ({}, PADS, 0.5),
-            ({}, [0, 0, -1, 1, 0, 0, 1, 1], 0.0),
-            ({}, [0, 1, 1, 1, 0, -1, 1, 1], 0.0),
-        ],
-        ids=["repeats", "is not zero", "crops", "moves channels"],
-    )
-    def test_stays_when_it(self, attributes: Any, pads: list[int], value: float) -> None:
-        graph = translate(
-            node("Pad", ["x", "p", "v"], ["a"], **attributes),
-            node("Conv", ["a", "w"], ["y"]),
-            p=np.array(pads),
-            v=np.float32(value),
-            w=random_array(3, 4, 3, 3),
-        )
-
-        assert kinds(graph) == ["Pad", "Conv2d"]
-
-    def test_stays_when_something_else_reads_it(self) -> None:
-        graph = translate(
-            node("Pad", ["x", "p"], ["a"]),
-            node("Conv", ["a", "w"], ["y"]),
-            outputs=("y", "a"),
-            p=self.ZEROS,
-            w=random_array(3, 4, 3, 3),
-        )
-
-        assert kinds(graph) == ["Pad", "Conv2d"]
-
-
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 1, 0, 2), None], ids=str)
 def test_translates_transpose(order: tuple[int, ...] | None) -> None:
     graph = translate(node("Transpose", ["x"], ["y"], **({} if order is None else {"perm": order})))
@@ -290,12 +160,6 @@ def test_translates_depth_to_space(mode: str | None, opset: int) -> None:
     graph = translate(node("DepthToSpace", ["x"], ["y"], **attributes), opset=opset)
 
     assert [n.op for n in graph.nodes] == [DepthToSpace(block=2, is_column_major=mode == "CRD")]
-
-
-def test_translates_space_to_depth() -> None:
-    model = make_model([node("SpaceToDepth", ["x"], ["y"], blocksize=2)], inputs={"x": [2, 3, 4, 6]})
-
-    assert [n.op for n in check_translation(model).nodes] == [SpaceToDepth(block=2)]
 
 
 def shuffle(split: list[int], order: list[int], *, back: list[int]) -> tuple[list[Any], dict[str, Any]]:

@@ -93,6 +93,8 @@ TRANSPOSED: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "same upper": ({"strides": [2, 2], "auto_pad": "SAME_UPPER"}, (3, 4, 3, 4)),
     "same lower": ({"strides": [2, 2], "auto_pad": "SAME_LOWER"}, (3, 4, 3, 4)),
     "valid": ({"strides": [2, 2], "auto_pad": "VALID"}, (3, 4, 3, 3)),
+    "largest output shape": ({"strides": [2, 3], "output_shape": [12, 20]}, (3, 4, 3, 3)),
+    "smallest output shape": ({"strides": [2, 1], "output_shape": [5, 6]}, (3, 4, 3, 3)),
 }
 
 

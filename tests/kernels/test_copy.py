@@ -8,7 +8,9 @@ import pyopencl as cl
 import pytest
 from onnx import helper
 
-from codl.catalog.rows import copy, reshape
+from codl.catalog.choose import choose
+from codl.catalog.rows import concat, copy, reshape
+from codl.catalog.rows.concat import CONCAT
 from codl.catalog.rows.copy import COPY, copy_batch
 from codl.catalog.rows.reshape import GATHER
 from codl.catalog.spec import Selection
@@ -21,11 +23,12 @@ from codl.ir.regions import Boxes, Region
 from tests.kernels.harness import CANARY, assert_right, one_node_graph, random_array, run_onnx
 from tests.kernels.slices import EDGES, slices_of
 
-TABLE = {row.name: row for row in (*copy.IMPLEMENTATIONS, *reshape.IMPLEMENTATIONS)}
+TABLE = {row.name: row for row in (*concat.IMPLEMENTATIONS, *copy.IMPLEMENTATIONS, *reshape.IMPLEMENTATIONS)}
 GAPS = pytest.mark.parametrize("gap", [0, 3], ids=["dense", "spaced"])
 
 CONCATS: dict[str, tuple[int, tuple[Shape, ...]]] = {
     "channels": (1, ((2, 3, 4, 5), (2, 20, 4, 5), (2, 1, 4, 5))),
+    "channels-of-five": (1, tuple((2, channels, 3, 4) for channels in (3, 9, 8, 1, 17))),
     "batch": (0, ((2, 9, 2, 3), (1, 9, 2, 3))),
     "rows": (2, ((1, 9, 4, 5), (1, 9, 1, 5))),
     "columns": (3, ((1, 9, 4, 5), (1, 9, 4, 2), (1, 9, 4, 9))),
@@ -74,11 +77,12 @@ def test_concat_of_a_constant(device: Device) -> None:
     assert_right(device, graph, inputs, reference, slices=slices_of(reference.shape), tolerance=0)
 
 
-def test_concat_launches_nothing_for_an_input_outside_the_region(device: Device) -> None:
+def test_copies_launch_nothing_for_an_input_outside_the_region(device: Device) -> None:
     inputs, reference = concat_case(1, ((1, 4, 2, 2), (1, 6, 2, 2)))
     graph = one_node_graph(Concat(axis=1), inputs, reference.shape)
     whole = Region.whole(reference.shape)
     boxes = Boxes.of([whole, whole.cut(1, 0, 4), whole.cut(1, 4, 10)])
+    assert choose(graph.nodes[0], graph, device.info).implementation.name == CONCAT
     first, second = TABLE[COPY].describe(graph.nodes[0], graph, boxes, device.info, {})
     assert (first.global_size.prod(axis=1) > 0).tolist() == [True, True, False]
     assert (second.global_size.prod(axis=1) > 0).tolist() == [True, False, True]
@@ -109,10 +113,10 @@ def test_reshape_agrees_with_onnx_runtime_under_cuts(
 
 
 @pytest.mark.parametrize("length", [2 * n for n in EDGES.values()], ids=EDGES)
-@pytest.mark.parametrize("name", [COPY, GATHER])
+@pytest.mark.parametrize("name", [CONCAT, COPY, GATHER])
 def test_tile_edges(device: Device, name: str, length: int) -> None:
     lanes = Selection(implementation=TABLE[name], parameters={})
-    if name == COPY:
+    if name != GATHER:
         inputs, reference = concat_case(1, ((2, length), (2, 5)))
         graph = one_node_graph(Concat(axis=1), inputs, reference.shape)
     else:

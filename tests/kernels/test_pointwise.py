@@ -37,6 +37,7 @@ SHAPES: dict[str, Shape] = {
     "sequence": (2, 3, 17),
     "image": (2, 20, 3, 5),
     "few-channels": (1, 3, 6, 7),
+    "most-channels-of-a-pattern": (2, 16, 3, 7),
     "one-channel": (1, 1, 20, 3),
     "long-line": (1, 40000),
 }
@@ -52,6 +53,10 @@ OP_TYPES = {
 BROADCASTS: dict[str, tuple[Shape, Shape]] = {
     "same": ((2, 20, 3, 5), (2, 20, 3, 5)),
     "by-channel": ((2, 20, 3, 5), (20, 1, 1)),
+    "by-few-channels": ((2, 3, 6, 7), (3, 1, 1)),
+    "by-most-channels-of-a-pattern": ((1, 16, 6, 7), (1, 16, 1, 1)),
+    "by-batch-and-few-channels": ((2, 5, 6, 7), (2, 5, 1, 1)),
+    "by-channel-of-one-row": ((1, 3, 1, 40), (1, 3, 1, 1)),
     "by-batch-and-channel": ((2, 20, 1, 1), (2, 20, 3, 5)),
     "by-column": ((1, 20, 3, 5), (5,)),
     "by-pixel": ((2, 20, 3, 5), (1, 1, 3, 5)),

@@ -2,9 +2,18 @@
 
 import numpy as np
 
-from codl.catalog.rows.boxes import FLOAT_BYTES, has_rank_up_to, is_plain, share_box
+from codl.catalog.rows.boxes import (
+    FLOAT_BYTES,
+    ITEMS_PER_UNIT,
+    LEAST_ITEM,
+    BoxLaunch,
+    box_in,
+    has_rank_up_to,
+    is_plain,
+    share_box,
+)
 from codl.catalog.rows.parts import Moving, Part, iterate_parts
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, kernel_dims, plain_arg
+from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, plain_arg
 from codl.ir.graph import Graph, Node, Shape
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
@@ -12,6 +21,8 @@ from codl.machine import DeviceInfo
 COPY = "layout_copy__buffer"
 _LANES = 8
 """VECTOR of the kernel: moving values gains nothing from wider vectors."""
+_LINE = 16
+"""Floats of a cache line."""
 
 
 def copy_batch(name: str, shape: Shape, boxes: Boxes, info: DeviceInfo) -> tuple[Implementation, LaunchBatch]:
@@ -21,7 +32,7 @@ def copy_batch(name: str, shape: Shape, boxes: Boxes, info: DeviceInfo) -> tuple
     the row takes no parameters.
     """
     arg = plain_arg(name, shape)
-    return IMPLEMENTATIONS[0], _describe_part(Part(dst=arg, src=arg, boxes=boxes), info)
+    return IMPLEMENTATIONS[0], _describe_part(Part(dst=arg, src=arg, boxes=boxes, dims=arg.dims), info)
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -41,7 +52,7 @@ def _describe(
 def _describe_part(part: Part, info: DeviceInfo) -> LaunchBatch:
     """Return the launch of one copy; an empty box is an empty launch."""
     boxes = part.boxes
-    launch = share_box(boxes, kernel_dims(boxes.begin.shape[1]), info)
+    launch = (_share_blocks if part.is_turned else share_box)(boxes, part.dims, info)
     moved = boxes.size * FLOAT_BYTES
     return LaunchBatch(
         entry=COPY,
@@ -53,6 +64,16 @@ def _describe_part(part: Part, info: DeviceInfo) -> LaunchBatch:
         written_bytes=moved,
         flops=np.zeros(boxes.count, np.int64),
     )
+
+
+def _share_blocks(boxes: Boxes, dims: KernelDims, info: DeviceInfo) -> BoxLaunch:
+    """Return work-items of one cache line of channels: rows that follow use the rest of the source's lines."""
+    begin, extent = box_in(boxes, dims)
+    rows = np.maximum(extent[:, :3].prod(axis=1), 1)
+    columns = np.clip(extent[:, 3], 1, _LINE)
+    fair = extent.prod(axis=1) // (ITEMS_PER_UNIT * max(1, info.units))
+    item_rows = np.clip(np.maximum(fair, LEAST_ITEM) // columns, 1, rows)
+    return BoxLaunch(begin=begin, extent=extent, item_rows=item_rows, item_channels=columns)
 
 
 IMPLEMENTATIONS = (

@@ -1,4 +1,4 @@
-"""Rows for instance normalization in three nodes: moments of rows, their combination, a factor and a summand."""
+"""Rows for normalizations: instance normalization in three nodes, and response norm over channels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -98,7 +98,7 @@ def _describe_combine(
 
 
 def _share_pairs(out: Boxes, info: DeviceInfo, *, work: int) -> BoxLaunch:
-    """Return a launch whose work-items take both moments, or factor and summand, of what they look through."""
+    """Return a launch whose work-items take both of a pair: moments, or factor and summand."""
     dims = kernel_dims(4)
     shared = share_box(out.with_axis(3, 0, 1), dims, info, work=work)
     begin, extent = box_in(out, dims)

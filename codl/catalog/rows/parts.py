@@ -23,6 +23,10 @@ class Part:
     src: TensorArg
     boxes: Boxes
     """In the operands' coordinates; some may be empty."""
+    dims: KernelDims
+    """Which axis of the boxes each kernel dimension walks along."""
+    is_turned: bool = False
+    """Whether w, not c, walks along what is innermost in the source's memory."""
 
 
 def iterate_parts(op: Moving, node: Node, graph: Graph, out: Boxes) -> Iterator[Part]:
@@ -51,6 +55,7 @@ def _concat(op: Concat, node: Node, graph: Graph, out: Boxes) -> Iterator[Part]:
             dst=_shifted(node.output, len(shape), op.axis, start),
             src=plain_arg(name, shape),
             boxes=_within(out, op.axis, start, shape[op.axis]),
+            dims=kernel_dims(len(shape)),
         )
 
 
@@ -63,6 +68,7 @@ def _space_to_depth(op: SpaceToDepth, node: Node, graph: Graph, out: Boxes) -> I
             dst=_shifted(node.output, 4, 1, index * channels),
             src=TensorArg(name=name, dims=_pixel_dims(op.block), origin=(0, 0, row, column)),
             boxes=_within(out, 1, index * channels, channels),
+            dims=kernel_dims(4),
         )
 
 
@@ -77,6 +83,7 @@ def _depth_to_space(op: DepthToSpace, node: Node, graph: Graph, out: Boxes) -> I
             dst=TensorArg(name=node.output, dims=_pixel_dims(op.block), origin=(0, 0, row, column)),
             src=TensorArg(name=name, dims=dims, origin=(0, first, 0, 0)),
             boxes=_every(_every(out, 2, row, op.block), 3, column, op.block),
+            dims=kernel_dims(4),
         )
 
 
@@ -90,25 +97,39 @@ def _shuffle(op: ChannelShuffle, node: Node, graph: Graph, out: Boxes) -> Iterat
             dst=TensorArg(name=node.output, dims=dims, origin=(0, group, 0, 0)),
             src=_shifted(name, 4, 1, group * size),
             boxes=_every(out, 1, group, op.groups),
+            dims=kernel_dims(4),
         )
 
 
 def _slice(op: Slice, node: Node, graph: Graph, out: Boxes) -> Part:
     (name,) = node.inputs
     shape = graph.shape(node.output)
-    n, h, w, c = (
-        None if entry is None else (entry[0], op.step[entry[0]]) for entry in kernel_dims(len(shape))
-    )
+    dims = kernel_dims(len(shape))
+    n, h, w, c = (None if entry is None else (entry[0], op.step[entry[0]]) for entry in dims)
     src = TensorArg(name=name, dims=(n, h, w, c), origin=op.begin)
-    return Part(dst=plain_arg(node.output, shape), src=src, boxes=out)
+    return Part(dst=plain_arg(node.output, shape), src=src, boxes=out, dims=dims)
 
 
 def _transpose(op: Transpose, node: Node, graph: Graph, out: Boxes) -> Part:
-    (name,) = node.inputs
-    shape = graph.shape(node.output)
-    n, h, w, c = (None if entry is None else (op.order[entry[0]], 1) for entry in kernel_dims(len(shape)))
-    src = TensorArg(name=name, dims=(n, h, w, c), origin=(0,) * len(shape))
-    return Part(dst=plain_arg(node.output, shape), src=src, boxes=out)
+    """Both innermost axes next to each other: blocks of them use whole cache lines on either side."""
+    rank, (name,) = len(op.order), node.inputs
+    axes = [entry[0] for entry in kernel_dims(rank) if entry is not None]
+    first = op.order.index(axes[-1]) if axes else 0
+    is_turned = rank > 1 and first != axes[-1]
+    if is_turned:
+        axes.remove(first)
+        axes.insert(-1, first)
+    n, h, w, c = [None] * (4 - rank) + [(axis, 1) for axis in axes]
+    dims: KernelDims = (n, h, w, c)
+    n, h, w, c = (None if entry is None else (op.order[entry[0]], 1) for entry in dims)
+    origin = (0,) * rank
+    return Part(
+        dst=TensorArg(name=node.output, dims=dims, origin=origin),
+        src=TensorArg(name=name, dims=(n, h, w, c), origin=origin),
+        boxes=out,
+        dims=dims,
+        is_turned=is_turned,
+    )
 
 
 def _pixel_dims(block: int) -> KernelDims:

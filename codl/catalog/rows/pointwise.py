@@ -27,7 +27,7 @@ from codl.catalog.spec import (
     kernel_dims,
     plain_arg,
 )
-from codl.ir.graph import FloatArray, Graph, Node
+from codl.ir.graph import FloatArray, Graph, Node, Shape
 from codl.ir.ops import Affine, Binary, BinaryKind, Unary
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
@@ -39,6 +39,8 @@ _FUNCTIONS = {
     BinaryKind.DIV: 3,
     BinaryKind.PRELU: 4,
 }
+_LONGEST_PATTERN = 16
+"""LONGEST_PATTERN of kernels/common/pattern.h."""
 UNARY, BINARY, AFFINE = "elementwise_unary__buffer", "elementwise_binary__buffer", "affine_channels__buffer"
 
 
@@ -72,7 +74,15 @@ def _accepts_binary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | 
         return None
     shape = graph.shape(node.output)
     is_repeated = any(graph.shape(name) != shape for name in node.inputs)
-    return lanes_for(info, innermost_length(shape) if is_repeated else prod(shape))
+    return lanes_for(
+        info, _line_length(shape, prod(graph.shape(node.inputs[1]))) if is_repeated else prod(shape)
+    )
+
+
+def _line_length(shape: Shape, values: int) -> int:
+    """Return the length of lines where an operand of ``values`` elements repeats."""
+    channels = innermost_length(shape)
+    return prod(shape) if values == channels <= _LONGEST_PATTERN else channels
 
 
 def _describe_binary(
@@ -105,7 +115,8 @@ def _accepts_affine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | 
         return None
     if any(name not in graph.constants for name in node.inputs[1:3]):
         return None
-    return lanes_for(info, graph.shape(node.output)[1])
+    shape = graph.shape(node.output)
+    return lanes_for(info, prod(shape) if shape[1] <= _LONGEST_PATTERN else shape[1])
 
 
 def _describe_affine(

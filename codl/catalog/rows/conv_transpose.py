@@ -1,0 +1,150 @@
+"""Transposed convolutions with constant weights: every output gathers the inputs that reach it."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
+from codl.catalog.rows.boxes import FLOAT_BYTES, ITEMS_PER_UNIT, constants_like
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    ceil_div,
+    kernel_box,
+    plain_arg,
+    spread,
+)
+from codl.ir.graph import FloatArray, Graph, Node
+from codl.ir.ops import ConvTranspose2d
+from codl.ir.regions import Boxes, input_boxes
+from codl.machine import DeviceInfo
+
+ROWS = "conv_transpose2d_rows__buffer"
+
+
+def _constant_names(node: Node, op: ConvTranspose2d) -> tuple[str, ...]:
+    return node.inputs[1 : 3 if op.has_bias else 2]
+
+
+def _tap_count(op: ConvTranspose2d) -> int:
+    """Return how many taps reach an output at most: one in `stride` on either axis."""
+    rows, columns = (-(-op.kernel[axis] // op.stride[axis]) for axis in (0, 1))
+    return rows * columns
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    op = node.op
+    if not isinstance(op, ConvTranspose2d):
+        return None
+    if any(name not in graph.constants for name in _constant_names(node, op)):
+        return None
+    _, outputs, _, out_width = graph.shape(node.output)
+    inputs = graph.shape(node.inputs[0])[1]
+    return choose_tile(
+        info.vector_width,
+        rows=-(-out_width // op.stride[1]),
+        channels=outputs // op.groups,
+        depth=_tap_count(op) * inputs // op.groups,
+    )
+
+
+def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, nr: int) -> FloatArray:
+    """Return [groups * ceil(OC/groups / nr), 1 + KH*KW*IC/groups, nr], the bias in row 0."""
+    weight, *bias = (constants[name] for name in names)
+    inputs, outputs, height, width = weight.shape
+    grouped = weight.reshape(groups, inputs // groups, outputs, height, width)
+    taps_first = grouped.transpose(0, 2, 3, 4, 1).reshape(groups * outputs, -1)
+    return pack_panels(taps_first, bias[0] if bias else None, groups=groups, nr=nr)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op, names, nr = node.op, node.inputs, parameters["NR"]
+    assert isinstance(op, ConvTranspose2d)
+    x, shape = graph.shape(names[0]), graph.shape(node.output)
+    group_outputs, group_inputs = shape[1] // op.groups, x[1] // op.groups
+    group_panels = -(-group_outputs // nr)
+    begin, end = kernel_box(out)
+    extent = end - begin
+    last = end[:, 3] - 1
+    panel_begin = begin[:, 3] // group_outputs * group_panels + begin[:, 3] % group_outputs // nr
+    panel_end = last // group_outputs * group_panels + last % group_outputs // nr + 1
+    panels = panel_end - panel_begin
+    rows = extent[:, 0] * extent[:, 1]
+    item_panels = np.clip(rows * panels // (ITEMS_PER_UNIT * info.units), 1, panels)
+    global_size = np.stack([extent[:, 1], ceil_div(panels, item_panels), extent[:, 0]], axis=1)
+    items = spread(global_size.prod(axis=1), info.units)
+    row_tiles = op.stride[1] * ceil_div(extent[:, 2], parameters["MR"] * op.stride[1])
+    tiles = items * item_panels * row_tiles
+    depth = _tap_count(op) * group_inputs
+    read = input_boxes(node, graph, out)[0].size
+    constants = _constant_names(node, op)
+    weights = 1 + op.kernel[0] * op.kernel[1] * group_inputs
+    return (
+        LaunchBatch(
+            entry=ROWS,
+            tensors=(
+                plain_arg(node.output, shape),
+                plain_arg(names[0], x),
+                plain_arg(node.residual or node.output, shape),
+            ),
+            packed=(
+                PackedArg(
+                    key=f"{'+'.join(constants)}/iohw/groups{op.groups}/nr{nr}",
+                    pack=partial(_pack, names=constants, groups=op.groups, nr=nr),
+                ),
+            ),
+            panel_begin=panel_begin,
+            panel_end=panel_end,
+            zeros=group_inputs,
+            global_size=global_size,
+            scalars={
+                "image_begin": begin[:, 0],
+                "row_begin": begin[:, 1],
+                "col_begin": begin[:, 2],
+                "channel_begin": begin[:, 3],
+                "col_end": end[:, 2],
+                "channel_end": end[:, 3],
+                "panel_begin": panel_begin,
+                "item_panels": item_panels,
+                "panels": panels,
+                **constants_like(
+                    out,
+                    group_panels=group_panels,
+                    group_outputs=group_outputs,
+                    group_inputs=group_inputs,
+                    in_h=x[2],
+                    in_w=x[3],
+                    kernel_h=op.kernel[0],
+                    kernel_w=op.kernel[1],
+                    stride_h=op.stride[0],
+                    stride_w=op.stride[1],
+                    dilation_h=op.dilation[0],
+                    dilation_w=op.dilation[1],
+                    pad_h=op.pads[0],
+                    pad_w=op.pads[1],
+                ),
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            units={"steps": tiles * depth, "tiles": tiles, "items": items},
+            read_bytes=FLOAT_BYTES * (read + (out.size if node.residual else 0) + panels * nr * weights),
+            written_bytes=FLOAT_BYTES * out.size,
+            flops=np.asarray(2 * depth * out.size),
+        ),
+    )
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name=ROWS,
+        source=f"conv_transpose2d/{ROWS}.cl",
+        allowed=ALLOWED_TILES,
+        accepts=_accept,
+        describe=_describe,
+    ),
+)
