@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tools.networks.resnet import BRANCH_GAIN
 from tools.networks.weights import (
     Network,
     Rescaling,
@@ -92,6 +93,8 @@ def _spec(graph: onnx.GraphProto, weight: str, shape: tuple[int, ...]) -> Weight
             return he_weight(shape, fan_in=shape[-1])
         case (("Conv" | "Gemm"), 2):
             return bias_weight(channels)
+        case "BatchNormalization", 1 if _ends_branch(graph, node):
+            return gain_weight(channels, mean=BRANCH_GAIN)
         case ("BatchNormalization", 1) | ("Mul", _):
             return gain_weight(channels)
         case ("BatchNormalization", 2) | ("Add", _):
@@ -102,6 +105,11 @@ def _spec(graph: onnx.GraphProto, weight: str, shape: tuple[int, ...]) -> Weight
             return WeightSpec(shape=shape, mean=1.0)
         case op_type, _:
             raise ValueError(f"{graph.name}: {weight} is input {index} of a {op_type}, which is not known")
+
+
+def _ends_branch(graph: onnx.GraphProto, norm: onnx.NodeProto) -> bool:
+    """Return whether a normalization is the last of a residual branch: a sum's first summand."""
+    return any(node.op_type == "Sum" and node.input[0] == norm.output[0] for node in graph.node)
 
 
 def _find_reader(graph: onnx.GraphProto, tensor: str) -> tuple[onnx.NodeProto, int]:

@@ -7,7 +7,7 @@ Source:
 """
 
 from tools.networks.graph import GraphBuilder, Tensor
-from tools.networks.resnet import EXPANSION, norm_conv
+from tools.networks.resnet import BRANCH_GAIN, EXPANSION, norm_conv
 from tools.networks.weights import Network
 
 STAGES = ((64, 3, 2), (128, 4, 2), (256, 6, 2), (512, 3, 1))
@@ -61,7 +61,7 @@ def _bottleneck(net: GraphBuilder, x: Tensor, *, channels: int, stride: int) -> 
         shortcut = net.max_pool(shortcut)
     x = net.relu(norm_conv(net, x, channels=channels, kernel=1))
     x = net.relu(norm_conv(net, x, channels=channels, kernel=3, stride=stride))
-    x = norm_conv(net, x, channels=EXPANSION * channels, kernel=1)
+    x = norm_conv(net, x, channels=EXPANSION * channels, kernel=1, gain=BRANCH_GAIN)
     return net.relu(net.add(x, other=shortcut))
 
 
