@@ -24,7 +24,7 @@ class PackedCache:
         self._prefix: str | None = None
         self._files: list[SealedFile] = []
         if graph.digest is not None:
-            self._prefix = _digest(graph.digest, digest_code("catalog"))
+            self._prefix = _digest(graph.digest, digest_code("catalog", "ir"))
             for key in WEIGHTS.keys(self._prefix):
                 WEIGHTS.read(key, self._files.append)
 

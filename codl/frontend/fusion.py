@@ -25,7 +25,7 @@ from codl.ir.ops import (
 _IDENTITY = Activation()
 _ACTIVATING = (Conv2d, ConvTranspose2d, MatMul, Affine, Normalize, Binary, Unary)
 """Operators whose kernels apply an activation before they store."""
-_RESIDUAL = (Conv2d, MatMul)
+_RESIDUAL = (Conv2d, ConvTranspose2d, MatMul, Normalize)
 """Operators whose kernels add a residual before they store."""
 
 

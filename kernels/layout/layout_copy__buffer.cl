@@ -1,7 +1,7 @@
 // layout_copy__buffer: dst[n, h, w, c] = src[n, h, w, c]
 //
-// Shifts and steps between the two are in the operands' offsets and strides: parts of a Concat, block offsets of
-// SpaceToDepth, a region that moves from one storage to another.
+// Shifts, steps and turns between the two are in the operands' offsets and strides: parts of a Concat, block offsets
+// of SpaceToDepth and DepthToSpace, groups of ChannelShuffle, Slice, Transpose, a region that moves to another storage.
 //
 // Arguments
 //   dst     float, kernel dimensions (n, h, w, c), any strides; the box is written, nothing else
@@ -9,7 +9,7 @@
 //   box     first coordinates and lengths; what a work-item takes (common/runs.h)
 // Launch      global (ceil(channels / item_channels), ceil(rows / item_rows), 1)   local (1, 1, 1)
 // Parameters  none
-// Tested by   tests/kernels/test_copy.py
+// Tested by   tests/kernels/test_copy.py, tests/kernels/test_moves.py
 #include "common/vector.h"
 #include "common/runs.h"
 

@@ -16,7 +16,7 @@ OWN = {
     "mobilenet_v2": {"Conv2d": 52, "Reshape": 1, "MatMul": 1} | MEAN,
     "posenet": {"Conv2d": 31, "Pool2d": 3, "Concat": 2},
     "retinaface": {"Conv2d": 91, "Pool2d": 4, "Concat": 11, "Unary": 5, "Reshape": 5, "Resize2d": 3},
-    "fast_style_transfer": {"Conv2d": 16, "Binary": 5, "Resize2d": 2}
+    "fast_style_transfer": {"Conv2d": 16, "Resize2d": 2}
     | dict.fromkeys(("RowMoments", "CombineMoments", "Normalize"), 15),
 }
 HEAD = {"Reshape": 1, "MatMul": 1, "Softmax": 1}

@@ -57,6 +57,15 @@ def test_fuses_the_activation_behind_instance_normalization() -> None:
     assert graph.nodes[-1].epilogue.activation.kind is ActivationKind.RELU
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_fuses_the_addition_behind_instance_normalization(swapped: bool) -> None:
+    operands = ["x", "n"] if swapped else ["n", "x"]
+    graph = instance_norm(1, 3, 5, 7, then=[node("Add", operands, ["y"])])
+
+    assert [n.kind for n in graph.nodes] == ["RowMoments", "CombineMoments", "Normalize"]
+    assert graph.nodes[-1].residual == "x"
+
+
 @pytest.mark.parametrize("opset", [7, 13])
 @pytest.mark.parametrize(
     "attributes", [{"size": 5}, {"size": 3, "alpha": 0.5, "beta": 0.6, "bias": 2.0}, {"size": 1}], ids=str

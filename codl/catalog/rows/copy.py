@@ -67,7 +67,7 @@ def _describe_part(part: Part, info: DeviceInfo) -> LaunchBatch:
 
 
 def _share_blocks(boxes: Boxes, dims: KernelDims, info: DeviceInfo) -> BoxLaunch:
-    """Return work-items of one cache line of channels: rows that follow use the rest of the source's lines."""
+    """Return work-items of one cache line of channels: the next rows use the rest of the source's lines."""
     begin, extent = box_in(boxes, dims)
     rows = np.maximum(extent[:, :3].prod(axis=1), 1)
     columns = np.clip(extent[:, 3], 1, _LINE)
