@@ -32,7 +32,7 @@ def read_kernel(relative: str) -> str:
     """Return the text of one kernel source; it is read once a process.
 
     Args:
-        relative: Path below `kernels/` with forward slashes, such as `pool2d/max_pool2d__buffer.cl`.
+        relative: Path below `kernels/` with forward slashes, such as `pool2d/pool2d_direct__buffer.cl`.
 
     Raises:
         CodlError: There is no such file, or the path leaves the folder.

@@ -52,6 +52,18 @@ def find_element_type(dtype: npt.DTypeLike) -> int:
     raise InputError(f"value: got dtype {wanted}, expected one that ONNX has")
 
 
+def read_element_type(told: Any) -> np.dtype[Any]:
+    """Return the numpy type that numpy's type or ONNX's number stands for.
+
+    Raises:
+        InputError: ONNX has no such type.
+    """
+    number = told if isinstance(told, int) else find_element_type(told)
+    if number not in ELEMENT_TYPES:
+        raise InputError(f"value: got element type {number}, expected one of {list(ELEMENT_TYPES)}")
+    return np.dtype(ELEMENT_TYPES[number][1])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeArg:
     """An input or output of a model: its name, its shape as declared, its ONNX type."""
@@ -109,10 +121,7 @@ class OrtValue:
             InputError: ONNX has no such type.
         """
         del device_type, device_id, vendor_id
-        number = element_type if isinstance(element_type, int) else find_element_type(element_type)
-        if number not in ELEMENT_TYPES:
-            raise InputError(f"value: got element type {number}, expected one of {list(ELEMENT_TYPES)}")
-        return cls(np.zeros(tuple(shape), np.dtype(ELEMENT_TYPES[number][1])))
+        return cls(np.zeros(tuple(shape), read_element_type(element_type)))
 
     def numpy(self) -> Array:
         """Return the array itself."""

@@ -8,7 +8,6 @@ Example:
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.devices.opencl import Device, open_devices
-from codl.devices.timing import interleave
+from codl.devices.timing import interleave, time_call
 from codl.executor.compile import compile_plan
 from codl.frontend import load_graph
 from codl.partitioner.even import plan_even, plan_single
@@ -78,17 +77,6 @@ def make_bare(calls: list[Callable[[], object]]) -> Callable[[], None]:
             call()
 
     return loop
-
-
-def time_call(call: Callable[[], object]) -> Callable[[], float]:
-    """Return a row of the measurement loop."""
-
-    def measure() -> float:
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-
-    return measure
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The demo's main job: ResNet-50 on each device alone, on both together, and in ONNX Runtime."""
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -13,7 +12,7 @@ import codl
 from codl.cli.output import print_message, print_table
 from codl.devices.drivers import default_devices, find_device
 from codl.devices.probe import find_fault
-from codl.devices.timing import Rounds, interleave
+from codl.devices.timing import Rounds, interleave, time_call
 from codl.plan.text import format_plan
 from tools.networks import build
 
@@ -50,7 +49,7 @@ def show(rounds: int) -> int:
             runs["together"], plan_text = open_codl(stack, model, feed, devices, "even")
         results = {name: run() for name, run in runs.items()}
         print_message(f"timing {rounds} interleaved rounds ...")
-        times = interleave({name: time_run(run) for name, run in runs.items()}, most_rounds=rounds, warmup=1)
+        times = interleave({name: time_call(run) for name, run in runs.items()}, most_rounds=rounds, warmup=1)
     errors = measure_errors(results)
     if plan_text:
         print(plan_text)
@@ -94,17 +93,6 @@ def open_codl(
     session = stack.enter_context(codl.InferenceSession(model, options))
     name = session.get_inputs()[0].name
     return (lambda: np.asarray(session.run(None, {name: feed})[0])), format_plan(session.plan, session.graph)
-
-
-def time_run(run: Run) -> Callable[[], float]:
-    """Return a row of the measurement loop."""
-
-    def measure() -> float:
-        start = time.perf_counter()
-        run()
-        return time.perf_counter() - start
-
-    return measure
 
 
 def measure_errors(results: dict[str, Array]) -> dict[str, float]:

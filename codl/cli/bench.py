@@ -1,20 +1,18 @@
 """`codl bench`: latency of a plan against ONNX Runtime and each device alone, in interleaved rounds."""
 
 import argparse
-import os
 import platform
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from codl.cli.flags import add_json_flag
+from codl.cli.comparison import find_errors, make_random_feeds, name_outputs, open_reference
+from codl.cli.flags import add_json_flag, parse_names
 from codl.cli.output import print_json, print_table
 from codl.cli.planning import add_plan_flags, session_options
-from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, interleave
+from codl.devices.limits import count_cores
+from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, Row, interleave, time_call
 from codl.options import SessionOptions
 from codl.plan.steps import Chain, Plan
 from codl.session import InferenceSession
@@ -36,7 +34,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--plan", metavar="FILE", help="use this plan")
     parser.add_argument(
         "--against",
-        default="ort,single",
+        type=_parse_peers,
+        default=_PEERS,
         metavar="A,B",
         help="what to compare with: ort, single (default: both)",
     )
@@ -51,22 +50,18 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure the model and print what was found."""
-    peers = args.against.split(",")
     options = session_options(args)
     options.plan = args.plan
     with InferenceSession(args.model, options) as session:
-        rng = np.random.default_rng(args.random_seed)
-        feeds = {
-            name: rng.standard_normal(session.graph.shape(name), np.float32) for name in session.graph.inputs
-        }
-        reference = _open_reference(args.model)
-        singles = _open_singles(args.model, session.plan) if "single" in peers else {}
-        rows: dict[str, Callable[[], float]] = {}
-        if "ort" in peers:
-            rows["ort"] = _timed(partial(reference.run, None, feeds))
+        feeds = make_random_feeds(session, args.random_seed)
+        reference = open_reference(args.model)
+        singles = _open_singles(args.model, session.plan) if "single" in args.against else {}
+        rows: dict[str, Row] = {}
+        if "ort" in args.against:
+            rows["ort"] = time_call(partial(reference.run, None, feeds))
         for name, single in singles.items():
-            rows[f"single:{name}"] = _timed(partial(single.run, None, feeds))
-        rows["codl"] = _timed(partial(session.run, None, feeds))
+            rows[f"single:{name}"] = time_call(partial(single.run, None, feeds))
+        rows["codl"] = time_call(partial(session.run, None, feeds))
         best = _find_best_single(rows)
         rounds = interleave(
             rows,
@@ -87,23 +82,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _timed(call: Callable[[], object]) -> Callable[[], float]:
-    def measure() -> float:
-        start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
-
-    return measure
-
-
-def _open_reference(model: str) -> Any:
-    """Return ONNX Runtime's session with as many threads as this process has cores."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+def _parse_peers(text: str) -> Sequence[str]:
+    names = parse_names(text)
+    if not set(names) <= set(_PEERS):
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected {' or '.join(_PEERS)}, or both")
+    return names
 
 
 def _open_singles(model: str, plan: Plan) -> dict[str, InferenceSession]:
@@ -116,7 +99,7 @@ def _open_singles(model: str, plan: Plan) -> dict[str, InferenceSession]:
     return sessions
 
 
-def _find_best_single(rows: Mapping[str, Callable[[], float]]) -> str:
+def _find_best_single(rows: Mapping[str, Row]) -> str:
     """Return the fastest single-device row after a short trial; without one, the row of the plan itself."""
     names = [name for name in rows if name.startswith("single:")]
     if not names:
@@ -127,12 +110,11 @@ def _find_best_single(rows: Mapping[str, Callable[[], float]]) -> str:
 
 def _find_error(session: InferenceSession, reference: Any, feeds: Feeds) -> float:
     """Return the largest max|error| / max|reference| over the outputs."""
-    names = list(session.graph.outputs)
-    errors = []
-    for value, expected in zip(session.run(names, feeds), reference.run(names, feeds), strict=True):
-        scale = float(np.abs(expected).max(initial=0.0)) or 1.0
-        errors.append(float(np.abs(value.astype(np.float64) - expected).max(initial=0.0)) / scale)
-    return max(errors)
+    names = name_outputs(session)
+    values, expected = (
+        dict(zip(names, each.run(names, feeds), strict=True)) for each in (session, reference)
+    )
+    return max(find_errors(names, values, expected).values())
 
 
 def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float) -> dict[str, Any]:
@@ -157,7 +139,7 @@ def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float
     return {
         "model": Path(model).name,
         "rounds": rounds.count,
-        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}",
+        "machine": f"{platform.machine()}, {count_cores()} cores, {platform.system()}",
         "rows": rows,
         "ratios": ratios,
         "max_relative_error": error,

@@ -1,14 +1,14 @@
 """`codl devices`: what OpenCL devices there are."""
 
 import argparse
-import os
 from dataclasses import asdict
 from typing import Any
 
 from codl.cli.flags import add_json_flag, add_pair_flag
 from codl.cli.output import format_bytes, print_json, print_message, print_table
 from codl.devices.drivers import devices, find_problems, is_pair_emulated
-from codl.machine import DeviceInfo, DeviceKind
+from codl.devices.memory import choose_sharing
+from codl.machine import DeviceInfo
 
 COLUMNS = ("name", "kind", "driver", "units", "memory", "sharing", "profile")
 
@@ -41,15 +41,8 @@ def run(args: argparse.Namespace) -> int:
 def _to_row(info: DeviceInfo) -> tuple[str, ...]:
     driver = f"{info.platform_name} {info.driver_version}"
     memory = format_bytes(info.global_memory_bytes)
-    return info.name, info.kind, driver, str(info.units), memory, _find_sharing(info), "none"
+    return info.name, info.kind, driver, str(info.units), memory, choose_sharing([info]), "none"
 
 
 def _to_json(info: DeviceInfo) -> dict[str, Any]:
-    return {**asdict(info), "sharing": _find_sharing(info), "profile": None}
-
-
-def _find_sharing(info: DeviceInfo) -> str:
-    """Return how the device shares tensors with the host."""
-    if os.environ.get("CODL_SHARING") == "copied" or not info.is_unified:
-        return "copied"
-    return "coherent" if info.kind is DeviceKind.CPU else "mapped"
+    return {**asdict(info), "sharing": choose_sharing([info]), "profile": None}

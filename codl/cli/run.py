@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from codl.cli.comparison import find_errors, make_random_feeds, name_outputs, open_reference
 from codl.cli.flags import add_json_flag
 from codl.cli.output import print_json, print_message, print_table
 from codl.cli.planning import add_plan_flags, session_options
@@ -45,10 +46,14 @@ def run(args: argparse.Namespace) -> int:
     options.plan = args.plan
     with InferenceSession(args.model, options) as session:
         feeds = _make_feeds(session, args)
-        outputs = dict(zip(session.graph.outputs, session.run(None, feeds), strict=True))
+        names = name_outputs(session)
+        outputs = dict(zip(names, session.run(names, feeds), strict=True))
     if args.output:
         _write_outputs(outputs, Path(args.output))
-    errors = _find_errors(args.model, feeds, outputs) if args.check else {}
+    errors: dict[str, float] = {}
+    if args.check:
+        expected = open_reference(args.model).run(names, feeds)
+        errors = find_errors(names, outputs, dict(zip(names, expected, strict=True)))
     rows = [
         {
             "output": name,
@@ -72,10 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make_feeds(session: InferenceSession, args: argparse.Namespace) -> dict[str, Any]:
-    rng = np.random.default_rng(args.random_seed)
-    feeds: dict[str, Any] = {
-        name: rng.standard_normal(session.graph.shape(name), np.float32) for name in session.graph.inputs
-    }
+    feeds = make_random_feeds(session, args.random_seed)
     for item in args.input:
         name, _, path = item.partition("=")
         try:
@@ -89,21 +91,6 @@ def _write_outputs(outputs: dict[str, Any], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in outputs.items():
         np.save(folder / f"{name.replace('/', '_')}.npy", value)
-
-
-def _find_errors(model: str, feeds: dict[str, Any], outputs: dict[str, Any]) -> dict[str, float]:
-    """Return max|error| / max|reference| of every output; infinite where a value is not finite."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    references = dict(zip(names, session.run(names, feeds), strict=True))
-    errors = {}
-    for name, value in outputs.items():
-        difference = np.abs(value.astype(np.float64) - references[name]).max(initial=0.0)
-        scale = float(np.abs(references[name]).max(initial=0.0)) or 1.0
-        errors[name] = float(difference / scale) if np.isfinite(difference) else float("inf")
-    return errors
 
 
 def _format(value: Any) -> str:

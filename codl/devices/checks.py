@@ -5,7 +5,6 @@ it that way, because a driver may take its process down.
 """
 
 import json
-import mmap
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,10 +15,10 @@ import numpy as np
 import pyopencl as cl
 
 from codl.devices.drivers import OpenedDevice, find_device, find_problems, load
+from codl.devices.memory import allocate_host
 from codl.devices.probe import build_quietly, find_fault, tell_reason
 from codl.errors import DeviceError
 
-Array = np.ndarray[Any, np.dtype[Any]]
 ROUNDS = 50
 """Hand-overs of the coherence check."""
 LENGTH = 1 << 16
@@ -124,14 +123,9 @@ def check_coherence(first: OpenedDevice, second: OpenedDevice) -> Iterator[Findi
     )
 
 
-def allocate_pages(length: int) -> Array:
-    """Return a float32 array that starts on a page of its own."""
-    return np.frombuffer(mmap.mmap(-1, length * 4), dtype=np.float32)
-
-
 def _count_lost_rounds(first: OpenedDevice, second: OpenedDevice) -> int:
     """Return in how many rounds second(first(x)) over two shared arrays came out wrong."""
-    left, right = allocate_pages(LENGTH), allocate_pages(LENGTH)
+    left, right = allocate_host(LENGTH), allocate_host(LENGTH)
     launches = []
     for opened, src, dst in ((first, left, right), (second, right, left)):
         context, queue = _open(opened)
@@ -164,7 +158,7 @@ def _check_copy(opened: OpenedDevice) -> bool:
 def _check_host_memory(opened: OpenedDevice) -> bool:
     """Return whether the device computes in the host's own array: after a finish, without a map."""
     context, queue = _open(opened)
-    source, result = allocate_pages(LENGTH), allocate_pages(LENGTH)
+    source, result = allocate_host(LENGTH), allocate_host(LENGTH)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
     buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (source, result)]
     source[:] = 3

@@ -16,6 +16,7 @@ from pathlib import Path
 from codl.assets import cache_dir
 from codl.devices.checks import Finding, Status
 from codl.devices.installed import INSTALL_REMEDY
+from codl.devices.limits import find_pocl_cache
 
 __all__ = ["Finding", "Status", "diagnose"]
 _LIMIT_SECONDS = 120
@@ -91,10 +92,9 @@ def _excuse_spare(finding: Finding, working: Sequence[str]) -> Finding:
 
 def _check_caches() -> Iterator[Finding]:
     """Yield whether codl's and the drivers' cache folders can be written."""
-    pocl = Path(os.environ.get("POCL_CACHE_DIR") or Path.home() / ".cache" / "pocl")
     for subject, folder, variable in (
         ("codl's cache", cache_dir(), "CODL_CACHE_DIR"),
-        ("PoCL's cache", pocl, "POCL_CACHE_DIR"),
+        ("PoCL's cache", find_pocl_cache(), "POCL_CACHE_DIR"),
     ):
         problem = _find_write_problem(folder)
         yield Finding(

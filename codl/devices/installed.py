@@ -21,7 +21,8 @@ SYSTEM_VENDORS = "/etc/OpenCL/vendors"
 INTEL_PRELOADS = ("libimf.so", "libsvml.so", "libirng.so", "libintlc.so.5", "libtbb.so.12")
 """What the Intel runtime needs in the process, in this order, before its own library loads."""
 INSTALL_REMEDY = "pip install 'codl[cpu]' (x86-64), or as root: apt-get install pocl-opencl-icd"
-ENTRY_POINTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR")
+_ENTRY_POINTS = ("clGetExtensionFunctionAddress", "clIcdGetPlatformIDsKHR")
+"""A driver library has one of them at least."""
 _MAX_ICD_BYTES = 4096
 
 
@@ -194,9 +195,7 @@ def _check_library(icd: Icd) -> DriverProblem | None:
     except (OSError, ValueError) as error:
         message = f"{icd.library!r} does not load ({_first_line(error)})"
         return DriverProblem(source=icd.source, message=message, remedy=reinstall)
-    if not hasattr(library, "clGetExtensionFunctionAddress") and not hasattr(
-        library, "clIcdGetPlatformIDsKHR"
-    ):
+    if not any(hasattr(library, name) for name in _ENTRY_POINTS):
         return DriverProblem(
             source=icd.source, message=f"{icd.library} is no OpenCL driver", remedy=reinstall
         )

@@ -104,18 +104,32 @@ def move_driver_caches() -> None:
     """
     if os.environ.get("CODL_CACHE_DIR"):
         for variable, folder in (("POCL_CACHE_DIR", "pocl"), ("CUDA_CACHE_PATH", "nvidia")):
-            path = cache_dir() / "drivers" / folder
+            path = _find_driver_cache(folder)
             if variable not in os.environ and _can_write(path):
                 os.environ[variable] = str(path)
-    if "POCL_CACHE_DIR" not in os.environ and not _can_write(_find_user_cache() / "pocl"):
+    if "POCL_CACHE_DIR" not in os.environ and not _can_write(_find_user_cache("pocl")):
         folder = tempfile.mkdtemp(prefix="codl-pocl-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ["POCL_CACHE_DIR"] = folder
 
 
-def _find_user_cache() -> Path:
-    """Return where drivers keep what nobody gave another place."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+def find_pocl_cache() -> Path:
+    """Return where PoCL keeps what it compiles, unless nothing can be written there."""
+    chosen = os.environ.get("POCL_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if os.environ.get("CODL_CACHE_DIR"):
+        return _find_driver_cache("pocl")
+    return _find_user_cache("pocl")
+
+
+def _find_driver_cache(folder: str) -> Path:
+    return cache_dir() / "drivers" / folder
+
+
+def _find_user_cache(folder: str) -> Path:
+    """Return where a driver keeps what nobody gave another place."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / folder
 
 
 def _can_write(folder: Path) -> bool:

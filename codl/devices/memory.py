@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from codl.devices.opencl import FLOAT_BYTES, Device
+from codl.devices.opencl import Device
 from codl.errors import DeviceError
-from codl.ir.graph import Shape
+from codl.ir.graph import FLOAT_BYTES, Shape
 from codl.ir.regions import Region
 from codl.machine import DeviceInfo, DeviceKind
 
@@ -109,11 +109,6 @@ def place_host(region: Region) -> Storage:
     return place_in(region, None, host=allocate_host(region.size))
 
 
-def place_private(region: Region, device: Device) -> Storage:
-    """Return memory of ``device`` for ``region``."""
-    return place_in(region, device.allocate(region.size))
-
-
 @dataclass(frozen=True, slots=True)
 class _Rectangle:
     """One OpenCL rectangular copy: at most three dimensions, in bytes."""
@@ -132,19 +127,21 @@ class HostCopy:
         assert host.host is not None
         self._queue, self._buffer, self._host = device.queue, storage.buffer, host.host
         self._rectangles = tuple(_rectangles(region, storage, host))
+        self._written: list[Any] = []
+        """Events of the last write: pyopencl waits for one of them when it is dropped."""
 
     def read(self) -> None:
         """Copy device to host and wait for it."""
-        self._enqueue(to_host=True, blocking=True)
+        self._enqueue(to_host=True)
 
     def write(self) -> None:
         """Enqueue host to device; the host memory must stay as it is until the queue has finished."""
-        self._enqueue(to_host=False, blocking=False)
+        self._written = self._enqueue(to_host=False)
 
-    def _enqueue(self, *, to_host: bool, blocking: bool) -> None:
+    def _enqueue(self, *, to_host: bool) -> list[Any]:
         last = len(self._rectangles) - 1
-        for index, rectangle in enumerate(self._rectangles):
-            ends = (self._host, self._buffer) if to_host else (self._buffer, self._host)
+        ends = (self._host, self._buffer) if to_host else (self._buffer, self._host)
+        return [
             cl.enqueue_copy(
                 self._queue,
                 *ends,
@@ -153,8 +150,10 @@ class HostCopy:
                 region=rectangle.region,
                 buffer_pitches=rectangle.buffer_pitches,
                 host_pitches=rectangle.host_pitches,
-                is_blocking=blocking and index == last,
+                is_blocking=to_host and index == last,
             )
+            for index, rectangle in enumerate(self._rectangles)
+        ]
 
 
 def _rectangles(region: Region, storage: Storage, host: Storage) -> list[_Rectangle]:

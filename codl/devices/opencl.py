@@ -1,6 +1,7 @@
 """A device at work: its context, its queue, its programs and its buffers."""
 
 import copy
+import threading
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -15,9 +16,8 @@ from codl.catalog.spec import Parameters
 from codl.devices.drivers import find_device
 from codl.devices.kernel_cache import KernelCache
 from codl.errors import BuildError, DeviceError
+from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
-
-FLOAT_BYTES = 4
 
 
 class Device:
@@ -31,6 +31,8 @@ class Device:
         except cl.Error as error:
             raise DeviceError(f"{info.name}: driver refused a context: {error}; run `codl doctor`") from error
         self._kernel_cache = KernelCache(info, cl_device)
+        self._lock = threading.Lock()
+        """Sessions of several threads share a device and its programs."""
         self._programs: dict[tuple[str, str], Any] = {}
         self._unstored: list[tuple[str, str]] = []
         self._zeros: Any = None
@@ -62,19 +64,25 @@ class Device:
             BuildError: The driver refused the source; the message carries its log.
         """
         options = build_options(parameters)
-        program = self._programs.get((source, options))
-        if program is None:
-            program = self._kernel_cache.load(self.context, text=read_source(source), options=options)
+        with self._lock:
+            program = self._programs.get((source, options))
             if program is None:
-                program = self._build(source, options)
-                self._unstored.append((source, options))
-            self._programs[source, options] = program
-        return cl.Kernel(program, entry)
+                program = self._kernel_cache.load(self.context, text=read_source(source), options=options)
+                if program is None:
+                    program = self._build(source, options)
+                    self._unstored.append((source, options))
+                self._programs[source, options] = program
+        try:
+            return cl.Kernel(program, entry)
+        except cl.Error as error:
+            raise BuildError(f"{self.info.name}: no kernel {entry} in {source}: {error}") from error
 
     def store_programs(self) -> None:
         """Keep what was built since the last call for later processes; call it after a first launch of it."""
-        while self._unstored:
-            source, options = self._unstored.pop()
+        with self._lock:
+            unstored = tuple(self._unstored)
+            self._unstored.clear()
+        for source, options in unstored:
             program = self._programs[source, options]
             self._kernel_cache.store(program, text=read_source(source), options=options, source=source)
 
@@ -123,15 +131,17 @@ class Device:
         self.queue.finish()
 
 
-@cache
 def open_device(name: str) -> Device:
     """Return the device of this name or kind, opened once a process.
 
     Raises:
         DeviceError: No such device, or its driver refuses it.
     """
-    opened = find_device(name)
-    return _open(opened.info.name)
+    with _OPENING:
+        return _open(find_device(name).info.name)
+
+
+_OPENING = threading.Lock()
 
 
 @cache

@@ -20,6 +20,17 @@ _CHECK_EVERY = 5
 _RESAMPLES = 1000
 
 
+def time_call(call: Callable[[], object]) -> Row:
+    """Return the row that times one call."""
+
+    def measure() -> float:
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
+    return measure
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
     """The median of round ratios with its 90 % bootstrap interval."""

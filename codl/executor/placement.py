@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.devices.memory import Storage, allocate_host, place_host, place_in, place_shared
-from codl.devices.opencl import FLOAT_BYTES, Device
+from codl.devices.opencl import Device
 from codl.executor.arena import Life, assign_offsets
-from codl.ir.graph import Graph
+from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.regions import Region
 from codl.plan.residency import HOST
 from codl.plan.schedule import Copy, Launch, Meet, Publish, Schedule
@@ -68,7 +68,7 @@ class Placement:
 
     def _place_ends(self) -> None:
         """Give graph inputs and outputs memory of their own: the host uses it between runs."""
-        for tensor in (*self._graph.inputs, *self._graph.outputs):
+        for tensor in dict.fromkeys((*self._graph.inputs, *self._graph.outputs)):
             whole = Region.whole(self._graph.shape(tensor))
             if self._is_copied:
                 self.hosts[tensor] = place_host(whole)

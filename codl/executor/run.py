@@ -1,12 +1,15 @@
 """Running an executable: feeds in, prepared calls one after the other, outputs out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 
 from codl.devices.limits import pinned_caller
 from codl.devices.opencl import Device
+from codl.errors import DeviceError
 from codl.executor.placement import Placement
 from codl.executor.trace import Label, Trace, play_traced
 from codl.ir.graph import FloatArray, Graph
@@ -46,14 +49,15 @@ class Executable:
 
         Args:
             feeds: One float32 array for each graph input, shapes already checked.
+
+        Raises:
+            DeviceError: A driver failed during the run.
         """
         self._take(feeds)
-        with pinned_caller():
+        with pinned_caller(), self._drained_on_error():
             for call in self._script:
                 call()
-        if self._after_first is not None:
-            self._after_first()
-            self._after_first = None
+        self._keep_what_was_made()
         return self._give()
 
     def run_traced(self, feeds: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], Trace]:
@@ -63,9 +67,26 @@ class Executable:
             DeviceError: The executable was compiled for devices without profiling.
         """
         self._take(feeds)
-        with pinned_caller():
+        with pinned_caller(), self._drained_on_error():
             trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])
+        self._keep_what_was_made()
         return self._give(), trace
+
+    @contextmanager
+    def _drained_on_error(self) -> Iterator[None]:
+        """Wait for all devices when the block fails: a late kernel must not write into the next run."""
+        try:
+            yield
+        except BaseException as error:
+            for device in self.devices:
+                with suppress(cl.Error):
+                    device.finish()
+            if isinstance(error, cl.Error):
+                names = ", ".join(self.plan.devices)
+                raise DeviceError(
+                    f"run on {names}: a driver failed with {error}, expected success; run `codl doctor`"
+                ) from error
+            raise
 
     def _take(self, feeds: Mapping[str, FloatArray]) -> None:
         for name, view in self._inputs.items():
@@ -73,6 +94,12 @@ class Executable:
 
     def _give(self) -> dict[str, FloatArray]:
         return {name: np.array(view, order="C") for name, view in self._outputs.items()}
+
+    def _keep_what_was_made(self) -> None:
+        """Store what the first run made the drivers compile; a later one does nothing."""
+        if self._after_first is not None:
+            self._after_first()
+            self._after_first = None
 
     def poison(self, value: float) -> None:
         """Fill all memory of activations with ``value``; a run that reads what it did not write shows it."""

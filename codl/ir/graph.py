@@ -11,6 +11,8 @@ import numpy.typing as npt
 from codl.ir.ops import Epilogue, Op, ResidualOrder
 
 NO_EPILOGUE = Epilogue()
+FLOAT_BYTES = 4
+"""Of one element of any tensor."""
 
 FloatArray = npt.NDArray[np.float32]
 Shape = tuple[int, ...]

@@ -41,10 +41,12 @@ def plan_even(
         axes: Axes to cut along, the first that an operator can be cut along wins.
 
     Raises:
-        PlanError: Ratios that are no shares of a whole, or a chain length below 1.
+        PlanError: No devices, ratios that are no shares of a whole, or a chain length below 1.
     """
+    if not devices:
+        raise PlanError("devices: got none, expected at least one name")
     shares = tuple(ratios) if ratios is not None else (1 / len(devices),) * len(devices)
-    if len(shares) != len(devices) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+    if len(shares) != len(devices) or min(shares) < 0 or not abs(sum(shares) - 1) <= 1e-6:
         raise PlanError(f"ratios: got {list(shares)}, expected {len(devices)} shares in [0, 1] that sum to 1")
     if max_chain_length < 1:
         raise PlanError(f"max_chain_length: got {max_chain_length}, expected at least 1")

@@ -122,6 +122,8 @@ def _find_cut_problems(step: Chain, where: str, plan: Plan, graph: Graph) -> Ite
             yield f"{where}: {cut.tensor!r} has a cut but is not read outside the chain"
             continue
         shape = graph.shape(cut.tensor)
+        if cut.axis != step.axis:
+            yield f"{where}: cut of {cut.tensor!r} along axis {cut.axis}, expected {step.axis} as its chain"
         if not 0 <= cut.axis < len(shape):
             yield f"{where}: cut of {cut.tensor!r} along axis {cut.axis}, expected 0 to {len(shape) - 1}"
             continue

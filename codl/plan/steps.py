@@ -126,13 +126,17 @@ def _read_plan(values: Any) -> Plan:
         planner=_typed(fields, "plan", "planner", str, ""),
         model=_typed(fields, "plan", "model", str | None, None),
         fingerprint=_typed(fields, "plan", "fingerprint", str, ""),
-        profiles=tuple(
-            _typed({"p": p}, "plan.profiles", "p", str | None, None) for p in fields.get("profiles", ())
-        ),
+        profiles=_read_profiles(fields.get("profiles", ())),
         predicted_us=_typed(fields, "plan", "predicted_us", float | int | None, None),
         best_single_us=_typed(fields, "plan", "best_single_us", float | int | None, None),
         planning_ms=_typed(fields, "plan", "planning_ms", float | int | None, None),
     )
+
+
+def _read_profiles(values: Any) -> tuple[str | None, ...]:
+    if not isinstance(values, list | tuple) or not all(isinstance(value, str | None) for value in values):
+        raise PlanError(f"plan.profiles: got {values!r}, expected a list of fingerprints or null")
+    return tuple(values)
 
 
 def _read_step(values: Any, where: str) -> Step:

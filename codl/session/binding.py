@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from codl.errors import InputError, UnsupportedError
-from codl.values import ELEMENT_TYPES, Array, OrtValue, find_element_type
+from codl.values import Array, OrtValue, read_element_type
 
 
 class Runnable(Protocol):
@@ -107,7 +107,13 @@ class IOBinding:
         return [np.array(value.numpy()) for value in self._results]
 
     def run(self, run_options: Any = None) -> None:
-        """Run the session on what is bound; `run_with_iobinding` calls this."""
+        """Run the session on what is bound; `run_with_iobinding` calls this.
+
+        Raises:
+            InputError: No output is bound, or what is bound does not fit the model.
+        """
+        if not self._targets:
+            raise InputError("outputs: got none bound, expected at least one; call bind_output first")
         outputs = self._session.run(list(self._targets), self._inputs, run_options)
         self._results = []
         for target, output in zip(self._targets.values(), outputs, strict=True):
@@ -121,8 +127,7 @@ def _view_memory(name: str, device_type: str, element_type: Any, shape: Sequence
         raise UnsupportedError(
             f"{name!r}: got memory of {device_type!r}, expected 'cpu': sessions read and write host memory"
         )
-    number = element_type if isinstance(element_type, int) else find_element_type(element_type)
-    dtype = np.dtype(ELEMENT_TYPES[number][1])
+    dtype = read_element_type(element_type)
     size = int(np.prod(shape)) * dtype.itemsize
     memory = (ctypes.c_byte * size).from_address(address)
     array: Array = np.frombuffer(memoryview(memory), dtype).reshape(tuple(shape))

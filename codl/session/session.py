@@ -37,7 +37,7 @@ class InferenceSession:
 
     Args:
         path_or_bytes: ONNX file or its bytes.
-        sess_options: Devices, planner, plan; defaults run everything on the best single device.
+        sess_options: Devices, planner, plan; defaults run everything on the first default device.
         providers: Accepted for compatibility, without effect.
         provider_options: Accepted for compatibility, without effect.
 
@@ -234,7 +234,7 @@ class InferenceSession:
         def compute() -> None:
             try:
                 outputs, problem = self.run(output_names, input_feed, run_options), ""
-            except CodlError as error:
+            except Exception as error:  # whatever it is, only the callback can tell of it
                 outputs, problem = [], str(error)
             callback(outputs, user_data, problem)
 

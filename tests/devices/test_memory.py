@@ -12,7 +12,7 @@ from codl.devices.memory import (
     choose_sharing,
     dense_strides,
     place_host,
-    place_private,
+    place_in,
     place_shared,
 )
 from codl.devices.opencl import Device, open_devices
@@ -54,7 +54,7 @@ def test_a_region_survives_the_way_to_a_device_and_back(
     device: Device, regions: tuple[Region, Region, Region]
 ) -> None:
     region, near, far = regions
-    storage = place_private(near, device)
+    storage = place_in(near, device.allocate(near.size))
     source, target = place_host(far), place_host(far)
     assert source.host is not None
     assert target.host is not None

@@ -75,7 +75,8 @@ def test_random_plans(network: str) -> None:
     case = full(network)
     count = PLANS_EACH if network in SPINE else -(-PLANS_EACH // 4)
     plans = [draw_plan(case.graph, DEVICES, np.random.default_rng(seed)) for seed in range(count)]
-    check_campaign(plans, case.graph)
+    if network in SPINE:  # branches of other networks leave no room for chains as long
+        check_campaign(plans, case.graph)
     for seed, plan in enumerate(plans):
         assert list(case.find_errors(plan, open_devices(DEVICES))) == [], seed
 

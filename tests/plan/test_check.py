@@ -96,6 +96,7 @@ BROKEN: dict[str, tuple[Callable[[], Plan], str]] = {
         "not read outside",
     ),
     "axis out of range": (lambda: with_first_cut(axis=4), "axis 4"),
+    "axis of another chain": (lambda: with_first_cut(axis=3), "as its chain"),
     "too few bounds": (lambda: with_first_cut(bounds=(0, 6)), "2 bounds"),
     "falling bounds": (lambda: with_first_cut(bounds=(0, 8, 6)), "fall"),
     "short of the end": (lambda: with_first_cut(bounds=(0, 2, 5)), "do not cover"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codl.catalog.spec import KernelDims, Parameters, Scalar, ceil_div, kernel_dims, spread
-from codl.ir.graph import Graph, Node, Shape
+from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Epilogue, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
@@ -17,7 +17,6 @@ LEAST_ITEM = 8192
 """Elementary steps (an element read and used) that make a work-item worth its start; about 1 us."""
 ITEMS_PER_UNIT = 8
 """Work-items that each compute unit should get where there is enough to do."""
-FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from codl.catalog.rows.boxes import FLOAT_BYTES, constants_like, has_rank_up_to, is_plain, share_box
+from codl.catalog.rows.boxes import constants_like, has_rank_up_to, is_plain, share_box
 from codl.catalog.spec import Implementation, LaunchBatch, Parameters, kernel_dims, plain_arg
-from codl.ir.graph import Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo

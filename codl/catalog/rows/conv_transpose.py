@@ -7,7 +7,8 @@ import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
-from codl.catalog.rows.boxes import FLOAT_BYTES, ITEMS_PER_UNIT, constants_like
+from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
+from codl.catalog.rows.windows import constant_names
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -18,16 +19,12 @@ from codl.catalog.spec import (
     plain_arg,
     spread,
 )
-from codl.ir.graph import FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.ops import ConvTranspose2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
 ROWS = "conv_transpose2d_rows__buffer"
-
-
-def _constant_names(node: Node, op: ConvTranspose2d) -> tuple[str, ...]:
-    return node.inputs[1 : 3 if op.has_bias else 2]
 
 
 def _tap_count(op: ConvTranspose2d) -> int:
@@ -40,7 +37,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     op = node.op
     if not isinstance(op, ConvTranspose2d):
         return None
-    if any(name not in graph.constants for name in _constant_names(node, op)):
+    if any(name not in graph.constants for name in constant_names(node, op)):
         return None
     _, outputs, _, out_width = graph.shape(node.output)
     inputs = graph.shape(node.inputs[0])[1]
@@ -83,7 +80,7 @@ def _describe(
     tiles = items * item_panels * row_tiles
     depth = _tap_count(op) * group_inputs
     read = input_boxes(node, graph, out)[0].size
-    constants = _constant_names(node, op)
+    constants = constant_names(node, op)
     weights = 1 + op.kernel[0] * op.kernel[1] * group_inputs
     return (
         LaunchBatch(
@@ -95,7 +92,7 @@ def _describe(
             ),
             packed=(
                 PackedArg(
-                    key=f"{'+'.join(constants)}/iohw/groups{op.groups}/nr{nr}",
+                    key=f"{constants!r}/iohw/groups{op.groups}/nr{nr}",
                     pack=partial(_pack, names=constants, groups=op.groups, nr=nr),
                 ),
             ),

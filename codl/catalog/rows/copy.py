@@ -3,7 +3,6 @@
 import numpy as np
 
 from codl.catalog.rows.boxes import (
-    FLOAT_BYTES,
     ITEMS_PER_UNIT,
     LEAST_ITEM,
     BoxLaunch,
@@ -14,7 +13,7 @@ from codl.catalog.rows.boxes import (
 )
 from codl.catalog.rows.parts import Moving, Part, iterate_parts
 from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, plain_arg
-from codl.ir.graph import Graph, Node, Shape
+from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 

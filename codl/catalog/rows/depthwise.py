@@ -7,7 +7,7 @@ import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import pack_panels
-from codl.catalog.rows.boxes import FLOAT_BYTES, ITEMS_PER_UNIT
+from codl.catalog.rows.boxes import ITEMS_PER_UNIT
 from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
 from codl.catalog.spec import (
     Implementation,
@@ -19,7 +19,7 @@ from codl.catalog.spec import (
     plain_arg,
     spread,
 )
-from codl.ir.graph import FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
@@ -74,7 +74,7 @@ def _describe(
             ),
             packed=(
                 PackedArg(
-                    key=f"{'+'.join(names)}/chw/nr{nr}",
+                    key=f"{names!r}/chw/nr{nr}",
                     pack=partial(_pack, names=names, nr=nr),
                 ),
             ),

@@ -43,7 +43,7 @@ def iterate_parts(op: Moving, node: Node, graph: Graph, out: Boxes) -> Iterator[
         case Slice():
             yield _slice(op, node, graph, out)
         case Transpose():
-            yield _transpose(op, node, graph, out)
+            yield _transpose(op, node, out)
 
 
 def _concat(op: Concat, node: Node, graph: Graph, out: Boxes) -> Iterator[Part]:
@@ -110,7 +110,7 @@ def _slice(op: Slice, node: Node, graph: Graph, out: Boxes) -> Part:
     return Part(dst=plain_arg(node.output, shape), src=src, boxes=out, dims=dims)
 
 
-def _transpose(op: Transpose, node: Node, graph: Graph, out: Boxes) -> Part:
+def _transpose(op: Transpose, node: Node, out: Boxes) -> Part:
     """Both innermost axes next to each other: blocks of them use whole cache lines on either side."""
     rank, (name,) = len(op.order), node.inputs
     axes = [entry[0] for entry in kernel_dims(rank) if entry is not None]

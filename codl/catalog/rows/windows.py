@@ -3,11 +3,11 @@
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.spec import Scalar
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Conv2d
+from codl.ir.ops import Conv2d, ConvTranspose2d
 from codl.ir.regions import Boxes
 
 
-def constant_names(node: Node, op: Conv2d) -> tuple[str, ...]:
+def constant_names(node: Node, op: Conv2d | ConvTranspose2d) -> tuple[str, ...]:
     """Return the names of weight and, if there is one, bias."""
     return node.inputs[1 : 3 if op.has_bias else 2]
 
