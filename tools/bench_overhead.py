@@ -19,6 +19,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.devices.opencl import Device, open_devices
+from codl.devices.probe import build_quietly
 from codl.devices.timing import interleave, time_call
 from codl.executor.compile import compile_plan
 from codl.frontend import load_graph
@@ -58,7 +59,7 @@ def main() -> int:
 
 def make_empty(device: Device) -> Any:
     """Return a kernel that does nothing."""
-    return cl.Kernel(cl.Program(device.context, _EMPTY).build(), "empty")
+    return cl.Kernel(build_quietly(device.context, _EMPTY), "empty")
 
 
 def replace_kernel(call: Callable[[], object], kernels: dict[Any, Any]) -> Callable[[], object]:
