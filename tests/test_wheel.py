@@ -31,9 +31,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def run(*arguments: str, cwd: Path, **changes: str) -> None:
+def run(*arguments: str, cwd: Path, python: str | Path = sys.executable, **changes: str) -> None:
     done = subprocess.run(
-        [sys.executable, *arguments],
+        [python, *arguments],
         cwd=cwd,
         env=clean_environment(**changes),
         capture_output=True,
@@ -66,3 +66,13 @@ def test_wheel_works_from_site_packages(wheel: Path, tmp_path: Path) -> None:
 
     run("-c", CODE.format(target=target), cwd=elsewhere, PYTHONPATH=str(target))
     run("-m", "codl", "--version", cwd=elsewhere, PYTHONPATH=str(target))
+
+
+def test_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    """Its dependencies come from the package index, as they did for the environment of this test."""
+    environment = tmp_path / "environment"
+    run("-m", "venv", str(environment), cwd=tmp_path)
+    python = environment / "bin" / "python"
+
+    run("-m", "pip", "install", "-q", str(wheel), cwd=tmp_path, python=python, PYTHONPATH="")
+    run("-c", CODE.format(target=environment), cwd=tmp_path, python=python, PYTHONPATH="")

@@ -8,8 +8,9 @@ together; overlap is max(alone, alone) / together, so 1 is perfect and 0.5 is on
   memory   a triad over 192 MiB a device
 
 One core may draw nearly all that a machine's memory gives, and then no two programs can stream at once
-without slowing each other. So in the rounds of `memory` two plain threads, without OpenCL, do the same triad
-alone and together: their overlap is the ceiling, and the pair is held to the bar relative to it.
+without slowing each other. So in the rounds of `cache` and `memory` two plain threads, without OpenCL,
+stream as much alone and together: their overlap is the ceiling, which explains a missed bar. The bar is held
+to the raw figure.
 
 Example:
     python tools/bench_overlap.py --seconds 60
@@ -98,18 +99,20 @@ class PlainThreads:
             pool.submit(os.sched_setaffinity, 0, {core}).result()
         length = MEMORY_ITEMS * CHUNK_FLOATS // cores_each
         self._arrays = [[np.ones(length, np.float32) for _ in range(3)] for _ in self._pools]
+        self._work = {"cache": (CHUNK_FLOATS, CACHE_PASSES), "memory": (length, 1)}
 
-    def run(self, first: bool, second: bool) -> float:
-        """Run the triad on the first half of the threads, the second, or both; return the seconds it took."""
+    def run(self, kind: str, *, first: bool, second: bool) -> float:
+        """Run the work on the first half of the threads, the second, or both; return the seconds it took."""
         half = len(self._pools) // 2
         start = time.perf_counter()
         chosen = range(0 if first else half, len(self._pools) if second else half)
-        wait([self._pools[index].submit(self._add, index) for index in chosen])
+        wait([self._pools[index].submit(self._add, index, *self._work[kind]) for index in chosen])
         return time.perf_counter() - start
 
-    def _add(self, index: int) -> None:
-        dst, left, right = self._arrays[index]
-        np.add(left, right, out=dst)
+    def _add(self, index: int, length: int, passes: int) -> None:
+        dst, left, right = (array[:length] for array in self._arrays[index])
+        for _ in range(passes):
+            np.add(left, right, out=dst)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -171,10 +174,10 @@ def measure(
     alone = tuple(worker.name for worker in workers)
     rows = {worker.name: make_row(kind, [worker]) for worker in workers}
     rows["together"] = make_row(kind, workers[::-1])  # the driver that is slower to start goes first
-    if kind == "memory":
-        rows[CEILING[0]] = lambda: threads.run(first=True, second=False)
-        rows[CEILING[1]] = lambda: threads.run(first=False, second=True)
-        rows[CEILING[2]] = lambda: threads.run(first=True, second=True)
+    if kind != "compute":
+        rows[CEILING[0]] = lambda: threads.run(kind, first=True, second=False)
+        rows[CEILING[1]] = lambda: threads.run(kind, first=False, second=True)
+        rows[CEILING[2]] = lambda: threads.run(kind, first=True, second=True)
     return interleave(
         rows,
         watch=[(alone, "together")],
@@ -202,10 +205,7 @@ def summarise(kind: str, rounds: Rounds) -> dict[str, Any]:
     """Return the figures of one kind of work by column name."""
     first, second, *_ = rounds.seconds
     overlap = rounds.ratio((first, second), "together")
-    judged, ceiling = overlap, None
-    if CEILING[2] in rounds.seconds:
-        ceiling = rounds.ratio(CEILING[:2], CEILING[2])
-        judged = relate(rounds, (first, second))
+    has_ceiling = CEILING[2] in rounds.seconds
     return {
         "work": kind,
         "rounds": rounds.count,
@@ -214,9 +214,9 @@ def summarise(kind: str, rounds: Rounds) -> dict[str, Any]:
         "together ms": rounds.median("together") * 1e3,
         "overlap": list_figures(overlap),
         "a/a": list_figures(rounds.ratio(first, first + CONTROL_SUFFIX)),
-        "ceiling": ceiling and list_figures(ceiling),
-        "of ceiling": ceiling and list_figures(judged),
-        "holds": judged.high >= BAR and judged.median >= BAR * 0.97,
+        "ceiling": list_figures(rounds.ratio(CEILING[:2], CEILING[2])) if has_ceiling else None,
+        "of ceiling": list_figures(relate(rounds, (first, second))) if has_ceiling else None,
+        "holds": overlap.high >= BAR and overlap.median >= BAR * 0.97,
     }
 
 

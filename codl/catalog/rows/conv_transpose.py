@@ -8,7 +8,7 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import constant_names
+from codl.catalog.rows.windows import constant_names, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -115,17 +115,8 @@ def _describe(
                     group_panels=group_panels,
                     group_outputs=group_outputs,
                     group_inputs=group_inputs,
-                    in_h=x[2],
-                    in_w=x[3],
-                    kernel_h=op.kernel[0],
-                    kernel_w=op.kernel[1],
-                    stride_h=op.stride[0],
-                    stride_w=op.stride[1],
-                    dilation_h=op.dilation[0],
-                    dilation_w=op.dilation[1],
-                    pad_h=op.pads[0],
-                    pad_w=op.pads[1],
                 ),
+                **window_scalars(node, graph, out),
                 **epilogue_scalars(node.epilogue, out.count),
             },
             units={"steps": tiles * depth, "tiles": tiles, "items": items},

@@ -19,9 +19,9 @@ def has_constant_weights(node: Node, graph: Graph) -> bool:
 
 
 def window_scalars(node: Node, graph: Graph, out: Boxes) -> dict[str, Scalar]:
-    """Return image size and window as both kernels take them, repeated for every candidate."""
+    """Return image size and window as every kernel takes them, repeated for every candidate."""
     op = node.op
-    assert isinstance(op, Conv2d)
+    assert isinstance(op, Conv2d | ConvTranspose2d)
     _, _, height, width = graph.shape(node.inputs[0])
     return constants_like(
         out,
