@@ -1,9 +1,12 @@
 """Sessions made, run and closed again and again leave nothing behind: memory, files, driver handles."""
 
+import ctypes
 import gc
+import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,8 @@ HANDLES = frozenset(
 """Classes of pyopencl whose objects hold something of a driver's."""
 MOST_GROWTH_BYTES = 1 << 20
 """In a quarter of a series: less than one copy of the smallest network's weights and activations."""
+MOST_TRIES = 3
+"""An allocator's new arena or a driver's cache grows memory in one series, a leak in every one."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
@@ -56,30 +61,47 @@ def count_threads() -> int:
 
 
 def measure_own_bytes() -> int:
-    """Return the resident memory that is the process's alone, without pages of files."""
+    """Return the resident memory that is the process's alone, without pages of files and freed memory."""
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc keeps what is freed
+        trim(0)
     _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
     return (int(resident) - int(shared)) * PAGE_BYTES
 
 
-def find_growth(data: bytes, feeds: dict[str, Any], *, warmup: int, count: int) -> Iterator[str]:
-    """Yield one sentence for each thing of which there is more after ``count`` cycles than before."""
+def find_growth(data: bytes, feeds: dict[str, Any], *, warmup: int, count: int) -> list[str]:
+    """Return one sentence for each thing of which there is more after ``count`` cycles than before."""
     run_cycles(data, feeds, warmup)
     counters = {"handles": count_handles, "descriptors": count_descriptors, "threads": count_threads}
     gc.collect()
     before = {name: counter() for name, counter in counters.items()}
-    quarters = [measure_own_bytes()]
-    for _ in range(4):
-        run_cycles(data, feeds, count // 4)
-        gc.collect()
-        quarters.append(measure_own_bytes())
+    grown = []
+    for _ in range(MOST_TRIES):
+        grown = list(_find_memory_growth(data, feeds, count))
+        if not grown:
+            break
     for name, counter in counters.items():
         after = counter()
         if after != before[name]:
-            yield f"{name}: got {after}, expected {before[name]}"
+            grown.append(f"{name}: got {after}, expected {before[name]}")
+    return grown
+
+
+def _find_memory_growth(data: bytes, feeds: dict[str, Any], count: int) -> Iterator[str]:
+    quarters = [measure_own_bytes()]
+    for _ in range(4):
+        run_cycles(data, feeds, count // 4)
+        quarters.append(measure_own_bytes())
     growth = _typical_step(quarters)
+    print(f"{count} cycles: memory {[round(q / 2**20, 1) for q in quarters]} MiB")
     if growth > MOST_GROWTH_BYTES:
         yield f"memory: grows by {growth:.0f} bytes a quarter of {count} cycles: {quarters}"
-    print(f"{count} cycles: {before}, memory {[round(q / 2**20, 1) for q in quarters]} MiB")
+
+
+def find_growth_apart(data: bytes, feeds: dict[str, Any], *, warmup: int, count: int) -> list[str]:
+    """Return what `find_growth` does in a new process, whose memory holds nothing of other tests."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(find_growth, data, feeds, warmup=warmup, count=count).result()
 
 
 def _typical_step(values: Sequence[int]) -> float:
@@ -94,7 +116,7 @@ def serialize(model: onnx.ModelProto) -> tuple[bytes, dict[str, Any]]:
 def test_short_series_leaves_nothing_behind() -> None:
     data, feeds = serialize(build("mobilenet_v2", size=32, width=0.35))
 
-    assert list(find_growth(data, feeds, warmup=8, count=60)) == []
+    assert find_growth_apart(data, feeds, warmup=8, count=60) == []
 
 
 def test_close_gives_everything_back_at_once() -> None:
@@ -131,4 +153,4 @@ def test_sessions_that_fail_leave_nothing_behind(data: bytes) -> None:
 def test_long_series_leaves_nothing_behind(network: str, sizes: dict[str, Any], count: int) -> None:
     data, feeds = serialize(build(network, **sizes))
 
-    assert list(find_growth(data, feeds, warmup=max(3, count // 50), count=count)) == []
+    assert find_growth_apart(data, feeds, warmup=max(3, count // 50), count=count) == []
