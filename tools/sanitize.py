@@ -1,0 +1,51 @@
+"""Runs the kernel tests on Oclgrind, an OpenCL device that finds data races and reads of memory nobody wrote.
+
+Oclgrind comes from Debian: `apt-get install oclgrind`. All arguments go to pytest.
+
+Example:
+    python tools/sanitize.py -k conv2d
+"""
+
+import ctypes.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES = ("/usr/lib/oclgrind/liboclgrind-rt-icd.so", "/usr/local/lib/liboclgrind-rt-icd.so")
+"""Where distributions and Oclgrind's own build put the library that an ICD file names."""
+SETTINGS = {
+    "CODL_TEST_DEVICES": "oclgrind-gpu",
+    "OCLGRIND_UNINITIALIZED": "1",
+    "OCLGRIND_DATA_RACES": "1",
+    "OCLGRIND_BUILD_OPTIONS": "-O0",  # the optimiser's `freeze` stops the check for uninitialised values
+}
+
+
+def main() -> int:
+    """Return 1 when a test fails or Oclgrind has anything to say, 2 when Oclgrind is missing."""
+    library = find_library()
+    if library is None:
+        print("Oclgrind: not installed. What to do: as root, apt-get install oclgrind", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "oclgrind.log"
+        (Path(folder) / "oclgrind.icd").write_text(library + "\n", encoding="utf-8")
+        environment = os.environ | SETTINGS | {"OCL_ICD_VENDORS": folder, "OCLGRIND_LOG": str(log)}
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/kernels", *sys.argv[1:]]
+        code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        said = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+    print(said or "Oclgrind: found nothing")
+    return 1 if code or said else 0
+
+
+def find_library() -> str | None:
+    """Return Oclgrind's OpenCL driver, None where it is not installed."""
+    installed = [path for path in LIBRARIES if Path(path).exists()]
+    return installed[0] if installed else ctypes.util.find_library("oclgrind-rt-icd")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
