@@ -14,6 +14,7 @@ from codl.executor.weights import Weights
 from codl.frontend import load_graph
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import find_splittable_axes
+from codl.plan.sharing import Sharing
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
 from tests.oracle import (
     NETWORK_TOLERANCE,
@@ -55,9 +56,11 @@ class Case:
     def weights(self) -> Weights:
         return Weights(self.graph)
 
-    def find_errors(self, plan: Plan, devices: Sequence[Device]) -> Iterator[str]:
+    def find_errors(
+        self, plan: Plan, devices: Sequence[Device], *, sharing: Sharing | None = None
+    ) -> Iterator[str]:
         """Yield a sentence for each tensor that is wrong, or that differs between two kinds of poison."""
-        executable = compile_plan(self.graph, plan, devices, weights=self.weights)
+        executable = compile_plan(self.graph, plan, devices, weights=self.weights, sharing=sharing)
         results = []
         for poison in POISONS:
             executable.poison(poison)
@@ -69,6 +72,14 @@ class Case:
                 error = relative_error(value, self.reference[name])
                 if not error <= NETWORK_TOLERANCE:
                     yield f"{name}: got relative error {error:.2e}, expected at most {NETWORK_TOLERANCE}"
+
+
+def declare_discrete(devices: Sequence[Device], *indices: int) -> tuple[Device, ...]:
+    """Return the same devices, those at ``indices`` taken to have memory of their own."""
+    return tuple(
+        device.with_facts(is_unified=False) if index in indices else device
+        for index, device in enumerate(devices)
+    )
 
 
 def cut_every_node(graph: Graph, devices: tuple[str, ...], axis: int, position: int | None) -> Plan:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -15,34 +14,47 @@ from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES, Shape
 from codl.ir.regions import Region
 from codl.machine import DeviceInfo, DeviceKind
+from codl.plan.sharing import Arrangement, Sharing
 
 PAGE_BYTES = 4096
 _STORAGE_ORDERS = {4: (0, 2, 3, 1)}
 """By rank, the ONNX axes from outermost to innermost in memory; other ranks keep ONNX order."""
 
 
-class Sharing(StrEnum):
-    """How two devices see each other's results."""
+def arrange(devices: Sequence[DeviceInfo], sharing: Sharing | None = None) -> Arrangement:
+    """Return how these devices share memory: each as its facts allow.
 
-    COHERENT = "coherent"
-    """CPU drivers over one host allocation: a finished write is seen."""
-    COPIED = "copied"
-    """Each device has memory of its own; regions are copied through the host."""
+    Args:
+        devices: Facts of the plan's devices, in its order.
+        sharing: How devices that compute in the host's memory share it; by default what `CODL_SHARING`
+            says, else coherently between CPU drivers and by maps with everything else.
+
+    Raises:
+        DeviceError: CODL_SHARING has a value that is no way of sharing.
+    """
+    wanted = sharing or _read_wish()
+    modes = []
+    for info in devices:
+        usual = Sharing.COHERENT if info.kind is DeviceKind.CPU else Sharing.MAPPED
+        modes.append((wanted or usual) if info.is_unified else Sharing.COPIED)
+    return Arrangement(modes=tuple(modes))
 
 
 def choose_sharing(devices: Sequence[DeviceInfo]) -> Sharing:
-    """Return how these devices share tensors; `CODL_SHARING=copied` forces copies.
+    """Return how these devices share tensors, all with all: as the one that needs most for it.
 
     Raises:
-        DeviceError: CODL_SHARING has another value than `copied` or `coherent`.
+        DeviceError: CODL_SHARING has a value that is no way of sharing.
     """
+    return arrange(devices).between_all()
+
+
+def _read_wish() -> Sharing | None:
+    """Return what CODL_SHARING asks for; it cannot make memory coherent that is not known to be."""
     wanted = os.environ.get("CODL_SHARING", "")
     if wanted not in ("", *Sharing):
         raise DeviceError(f"CODL_SHARING: got {wanted!r}, expected one of {[str(mode) for mode in Sharing]}")
-    is_shared = all(info.kind is DeviceKind.CPU and info.is_unified for info in devices)
-    if wanted == Sharing.COPIED or not is_shared:
-        return Sharing.COPIED
-    return Sharing.COHERENT
+    return Sharing(wanted) if wanted not in ("", Sharing.COHERENT) else None
 
 
 def storage_order(rank: int) -> tuple[int, ...]:

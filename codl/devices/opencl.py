@@ -4,6 +4,7 @@ import copy
 import threading
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -50,6 +51,16 @@ class Device:
             )
         except cl.Error as error:
             raise DeviceError(f"{self.info.name}: driver refused a queue with profiling: {error}") from error
+        return twin
+
+    def with_facts(self, **changes: Any) -> "Device":
+        """Return the same device taken to be otherwise, for instance with memory of its own.
+
+        Args:
+            changes: Fields of `DeviceInfo` with the values to believe.
+        """
+        twin = copy.copy(self)
+        twin.info = replace(self.info, **changes)
         return twin
 
     @property

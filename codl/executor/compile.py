@@ -10,8 +10,9 @@ import pyopencl as cl
 from codl.catalog.choose import choose
 from codl.catalog.rows.copy import copy_batch
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.devices.mapping import HeldRegion
 from codl.devices.meeting import start_order
-from codl.devices.memory import HostCopy, Sharing, Storage, choose_sharing, place_host
+from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
 from codl.executor.placement import Placement
@@ -21,8 +22,9 @@ from codl.executor.weights import Weights
 from codl.ir.graph import Graph
 from codl.ir.regions import Boxes, Region
 from codl.plan.check import check_plan
-from codl.plan.residency import HOST, Transfer
-from codl.plan.schedule import Copy, Launch, Meet, Publish, make_schedule
+from codl.plan.residency import Transfer
+from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
+from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
 
 Call = Callable[[], object]
@@ -46,7 +48,8 @@ def compile_plan(
         plan: A sound plan of it.
         devices: The plan's devices, opened, in its order.
         weights: Packed constants shared with other plans of the same graph.
-        sharing: How devices see each other's results; chosen from the devices by default.
+        sharing: How devices that compute in the host's memory see each other's results; chosen from the
+            devices by default. Those with memory of their own are sent copies in any case.
 
     Raises:
         PlanError: The plan breaks a law.
@@ -54,25 +57,26 @@ def compile_plan(
         DeviceError: A driver refused a kernel or memory.
     """
     check_plan(plan, graph)
-    mode = sharing or choose_sharing([device.info for device in devices])
-    return _Compiler(graph, plan, devices, weights or Weights(graph), mode).compile()
+    arrangement = arrange([device.info for device in devices], sharing)
+    return _Compiler(graph, plan, devices, weights or Weights(graph), arrangement).compile()
 
 
 class _Compiler:
     def __init__(
-        self, graph: Graph, plan: Plan, devices: Sequence[Device], weights: Weights, sharing: Sharing
+        self, graph: Graph, plan: Plan, devices: Sequence[Device], weights: Weights, arrangement: Arrangement
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
-        self._weights = weights
-        is_copied = sharing is Sharing.COPIED
-        self._schedule = make_schedule(graph, plan, is_copied=is_copied)
-        self._placement = Placement(graph, self._schedule, devices, is_copied=is_copied)
+        self._weights, self._arrangement = weights, arrangement
+        self._schedule = make_schedule(graph, plan, arrangement)
+        self._placement = Placement(graph, self._schedule, devices, arrangement)
+        self._held: dict[Map, HeldRegion] = {}
         self._script: list[Entry] = []
         self._pending: list[list[Entry]] = [[] for _ in devices]
         self._keep: list[Any] = []
         self._launch_count = 0
 
     def compile(self) -> Executable:
+        opening = tuple(self._hold(action) for action in self._schedule.opening)
         for action in self._schedule.actions:
             match action:
                 case Launch():
@@ -83,12 +87,18 @@ class _Compiler:
                     self._meet(action.devices)
                 case Copy():
                     self._copy(action.transfer)
+                case Map():
+                    self._script.append(self._hold(action))
+                case Unmap():
+                    self._script.append(self._release(action))
         return Executable(
             graph=self._graph,
             plan=self._plan,
             devices=self._devices,
             script=tuple(call for call, _ in self._script),
             labels=tuple(label for _, label in self._script),
+            opening=tuple(call for call, _ in opening),
+            closing=tuple(self._release(action)[0] for action in self._schedule.closing),
             placement=self._placement,
             keep=tuple(self._keep),
             launch_count=self._launch_count,
@@ -109,19 +119,36 @@ class _Compiler:
     def _copy(self, transfer: Transfer) -> None:
         """Lay out a copy through the host: read at once, write when the destination gets there."""
         tensor, region = transfer.tensor, transfer.region
-        is_end = HOST in (transfer.source, transfer.destination)
-        host = self._placement.hosts[tensor] if is_end else place_host(region)
-        if transfer.source != HOST:
-            label = Label(kind=EventKind.READ, device=transfer.source, name=tensor)
-            self._script.append((self._host_copy(tensor, region, transfer.source, host).read, label))
-        if transfer.destination != HOST:
-            copy = self._host_copy(tensor, region, transfer.destination, host)
-            label = Label(kind=EventKind.WRITE, device=transfer.destination, name=tensor)
-            self._pending[transfer.destination].append((copy.write, label))
+        source, destination = transfer.source, transfer.destination
+        is_read = self._arrangement.is_discrete(source)
+        is_written = self._arrangement.is_discrete(destination)
+        host = place_host(region) if is_read and is_written else self._placement.hosts[tensor]
+        if is_read:
+            label = Label(kind=EventKind.READ, device=source, name=tensor)
+            self._script.append((self._host_copy(tensor, region, source, host).read, label))
+        if is_written:
+            copy = self._host_copy(tensor, region, destination, host)
+            label = Label(kind=EventKind.WRITE, device=destination, name=tensor)
+            self._pending[destination].append((copy.write, label))
 
     def _host_copy(self, tensor: str, region: Region, device: int, host: Storage) -> HostCopy:
         storage = self._placement.target(tensor, device)
         return HostCopy(device=self._devices[device], storage=storage, host=host, region=region)
+
+    def _hold(self, action: Map) -> Entry:
+        storage = self._placement.shared(action.tensor, action.device)
+        held = HeldRegion(
+            device=self._devices[action.device],
+            storage=storage,
+            region=action.region,
+            is_written=action.is_written,
+        )
+        self._held[action] = held
+        return held.map, Label(kind=EventKind.MAP, device=action.device, name=action.tensor)
+
+    def _release(self, action: Unmap) -> Entry:
+        label = Label(kind=EventKind.UNMAP, device=action.held.device, name=action.held.tensor)
+        return self._held[action.held].unmap, label
 
     def _bind_node(self, action: Launch) -> None:
         node = self._graph.nodes_by_name[action.node]
@@ -140,16 +167,15 @@ class _Compiler:
             return self._weights.plain(arg.name, self._devices[device])
         share = self._schedule.shares[action.step][device]
         is_outside = arg.name != output and arg.name in share.reads
-        find = self._placement.shared if is_outside else self._placement.source
+        storage = self._placement.source(arg.name, device, is_outside=is_outside)
         # A slice whose windows lie wholly in the padding reads nothing: any storage will do.
-        return find(arg.name, device) or self._placement.target(output, device)
+        return storage or self._placement.target(output, device)
 
     def _bind_publication(self, action: Publish) -> None:
         tensor, device = action.tensor, action.device
         info = self._devices[device].info
         row, batch = copy_batch(tensor, self._graph.shape(tensor), Boxes.of([action.region]), info)
         shared = self._placement.shared(tensor, device)
-        assert shared is not None
         label = Label(kind=EventKind.PUBLISH, device=device, name=tensor)
         self._bind(batch, [shared, self._placement.target(tensor, device)], row.source, {}, label)
 

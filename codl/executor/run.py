@@ -27,6 +27,8 @@ class Executable:
         devices: Sequence[Device],
         script: tuple[Callable[[], object], ...],
         labels: tuple[Label | None, ...],
+        opening: tuple[Callable[[], object], ...],
+        closing: tuple[Callable[[], object], ...],
         placement: Placement,
         keep: tuple[Any, ...],
         launch_count: int,
@@ -38,6 +40,7 @@ class Executable:
         self.activation_bytes = placement.count_bytes()
         """Planned memory of activations by device name; `shared` is what coherent devices share."""
         self._script, self._labels = script, labels
+        self._opening, self._closing = opening, closing
         self._placement = placement
         self._inputs = {name: placement.hosts[name].view() for name in graph.inputs}
         self._outputs = {name: placement.hosts[name].view() for name in graph.outputs}
@@ -53,12 +56,13 @@ class Executable:
         Raises:
             DeviceError: A driver failed during the run.
         """
-        self._take(feeds)
         with pinned_caller(), self._drained_on_error():
+            self._take(feeds)
             for call in self._script:
                 call()
+            outputs = self._give()
         self._keep_what_was_made()
-        return self._give()
+        return outputs
 
     def run_traced(self, feeds: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], Trace]:
         """Return what `run` does, and when each launch, copy and wait took place.
@@ -66,11 +70,12 @@ class Executable:
         Raises:
             DeviceError: The executable was compiled for devices without profiling.
         """
-        self._take(feeds)
         with pinned_caller(), self._drained_on_error():
+            self._take(feeds)
             trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])
+            outputs = self._give()
         self._keep_what_was_made()
-        return self._give(), trace
+        return outputs, trace
 
     @contextmanager
     def _drained_on_error(self) -> Iterator[None]:
@@ -89,11 +94,18 @@ class Executable:
             raise
 
     def _take(self, feeds: Mapping[str, FloatArray]) -> None:
+        """Write the graph's inputs; mapped devices have their memory held meanwhile."""
+        for call in self._opening:
+            call()
         for name, view in self._inputs.items():
             np.copyto(view, feeds[name])
 
     def _give(self) -> dict[str, FloatArray]:
-        return {name: np.array(view, order="C") for name, view in self._outputs.items()}
+        """Return copies of the graph's outputs, and let go of memory that is held to read them."""
+        outputs = {name: np.array(view, order="C") for name, view in self._outputs.items()}
+        for call in self._closing:
+            call()
+        return outputs
 
     def _keep_what_was_made(self) -> None:
         """Store what the first run made the drivers compile; a later one does nothing."""
@@ -103,9 +115,10 @@ class Executable:
 
     def poison(self, value: float) -> None:
         """Fill all memory of activations with ``value``; a run that reads what it did not write shows it."""
-        for host in self._placement.hosts.values():
-            if host.host is not None:
-                host.host.fill(value)
+        for name in (*self.graph.inputs, *self.graph.outputs):
+            host = self._placement.hosts[name].host
+            assert host is not None
+            host.fill(value)
         for device, buffer in self._placement.fillable:
             self.devices[device].fill(buffer, value)
         for opened in self.devices:

@@ -25,6 +25,10 @@ class EventKind(StrEnum):
     """A copy from a device to the host, with the wait for it."""
     WRITE = "write"
     """The handing over of a copy from the host to a device."""
+    MAP = "map"
+    """The host takes hold of a region in a device's memory, with the wait for it."""
+    UNMAP = "unmap"
+    """The handing back of a region that was held."""
     WAIT = "wait"
     """The host waits for a device."""
 

@@ -113,6 +113,10 @@ class Residency:
     def publish(self, tensor: str, region: Region, device: int) -> None:
         """Note that ``device`` computed ``region`` of ``tensor`` as its own part."""
         self._owners.setdefault(tensor, []).append((device, region))
+        self.receive(tensor, region, device)
+
+    def receive(self, tensor: str, region: Region, device: int) -> None:
+        """Note that ``region`` of ``tensor`` is valid on ``device``, whoever owns it."""
         self._present.setdefault((tensor, device), []).append(region)
 
     def request(self, tensor: str, region: Region, device: int) -> tuple[Transfer, ...]:

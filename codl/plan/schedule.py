@@ -1,15 +1,17 @@
-"""What happens in a run, in order: launches, publications, meetings and copies.
+"""What happens in a run, in order: launches, publications, meetings, maps and copies.
 
-The schedule follows from graph, plan and the way of sharing alone. The
+The schedule follows from graph, plan and the arrangement of devices alone. The
 executor binds exactly these actions, so whoever prices a plan can price them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from codl.ir.graph import Graph
 from codl.ir.regions import Region
 from codl.plan.residency import HOST, Residency, Share, Transfer, share_step, step_nodes
+from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
 
 
@@ -42,12 +44,33 @@ class Meet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A region goes from the memory of one device (or the host) to another's, through the host."""
+    """A region goes from the memory of one device (or the host) to another's, through the host.
+
+    Devices that share the host's memory count as the host here: what reaches it reaches them.
+    """
 
     transfer: Transfer
 
 
-Action = Launch | Publish | Meet | Copy
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """The host takes hold of a region in shared memory, as a device sees it, and waits until it has it."""
+
+    tensor: str
+    region: Region
+    device: int
+    is_written: bool
+    """Whether others write the region while it is held; otherwise they read what the device wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmap:
+    """A held region is the device's again: what was written meanwhile is seen by its next launches."""
+
+    held: Map
+
+
+Action = Launch | Publish | Meet | Copy | Map | Unmap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,27 +80,33 @@ class Schedule:
     shares: tuple[tuple[Share, ...], ...]
     """By step and device."""
     actions: tuple[Action, ...]
+    opening: tuple[Map, ...] = ()
+    """Before the host writes the graph's inputs."""
+    closing: tuple[Unmap, ...] = ()
+    """After the host has read the graph's outputs."""
 
 
-def make_schedule(graph: Graph, plan: Plan, *, is_copied: bool) -> Schedule:
+def make_schedule(graph: Graph, plan: Plan, arrangement: Arrangement) -> Schedule:
     """Return what a run of ``plan`` does.
 
     Args:
         graph: The network.
         plan: A sound plan of it.
-        is_copied: Whether each device has memory of its own; otherwise all see published tensors at once.
+        arrangement: How its devices see each other's results.
     """
     shares = tuple(share_step(step, graph, plan.devices) for step in plan.steps)
-    return Schedule(shares=shares, actions=tuple(_Scheduler(graph, plan, shares, is_copied).run()))
+    return _Scheduler(graph, plan, shares, arrangement).run()
 
 
 class _Scheduler:
     def __init__(
-        self, graph: Graph, plan: Plan, shares: Sequence[tuple[Share, ...]], is_copied: bool
+        self, graph: Graph, plan: Plan, shares: tuple[tuple[Share, ...], ...], arrangement: Arrangement
     ) -> None:
-        self._graph, self._plan, self._shares, self._is_copied = graph, plan, shares, is_copied
+        self._graph, self._plan, self._shares, self._arrangement = graph, plan, shares, arrangement
         self._residency = Residency(graph)
+        self._opening: list[Map] = []
         self._actions: list[Action] = []
+        self._closing: list[Unmap] = []
         self._epochs = [0] * len(plan.devices)
         """Times the host has waited for each device so far."""
         self._published_in: dict[tuple[str, int], int] = {}
@@ -85,16 +114,36 @@ class _Scheduler:
         self._busy: set[int] = set()
         """Devices with work that the host has not waited for."""
 
-    def run(self) -> list[Action]:
+    def run(self) -> Schedule:
+        self._hand_over_inputs()
         for index, shares in enumerate(self._shares):
             self._bring_inputs(shares)
             for device, share in enumerate(shares):
                 self._launch(index, share, device)
         self._meet(self._busy)
-        if self._is_copied:
-            for tensor in self._graph.outputs:
-                self._copy(self._residency.request(tensor, Region.whole(self._graph.shape(tensor)), HOST))
-        return self._actions
+        for tensor in self._graph.outputs:
+            self._fetch(tensor)
+        return Schedule(
+            shares=self._shares,
+            actions=tuple(self._actions),
+            opening=tuple(self._opening),
+            closing=tuple(self._closing),
+        )
+
+    def _hand_over_inputs(self) -> None:
+        """Let mapped devices see what the host writes: all that they read of the inputs, held meanwhile."""
+        for device in self._arrangement.shared:
+            if self._arrangement.mode(device) is not Sharing.MAPPED:
+                continue
+            for tensor in self._graph.inputs:
+                reads = [shares[device].reads.get(tensor) for shares in self._shares]
+                regions = [region for region in reads if region is not None]
+                if regions:
+                    region = reduce(Region.hull, regions)
+                    self._residency.request(tensor, region, device)
+                    held = Map(tensor=tensor, region=region, device=device, is_written=True)
+                    self._opening.append(held)
+                    self._actions.append(Unmap(held=held))
 
     def _bring_inputs(self, shares: Sequence[Share]) -> None:
         """Schedule the transfers that a step needs, after a meeting with the devices they come from."""
@@ -102,11 +151,36 @@ class _Scheduler:
             transfer
             for device, share in enumerate(shares)
             for tensor, region in share.reads.items()
-            for transfer in self._residency.request(tensor, region, device)
+            for transfer in self._request(tensor, region, device)
         ]
-        self._meet({t.source for t in transfers if t.source != HOST and self._is_unmet(t)})
-        if self._is_copied:
-            self._copy(transfers)
+        sources = {t.source for t in transfers if t.source != HOST and self._is_unmet(t)}
+        # A map waits for everything that its device was told to do before.
+        held = {device for t in transfers for device in self._find_held(t)}
+        self._meet(sources | (held & self._busy))
+        for transfer in transfers:
+            self._move(transfer)
+
+    def _request(self, tensor: str, region: Region, device: int) -> tuple[Transfer, ...]:
+        """Return the transfers that a device, or the host, needs: once for all that share its memory."""
+        transfers = self._residency.request(tensor, region, device)
+        for transfer in transfers:
+            mode = self._arrangement.between(transfer.source, transfer.destination)
+            if mode is Sharing.COPIED and not self._arrangement.is_discrete(device):
+                for other in (HOST, *self._arrangement.shared):
+                    if self._arrangement.mode(other) is Sharing.COHERENT:
+                        self._residency.receive(tensor, transfer.region, other)
+        return transfers
+
+    def _find_held(self, transfer: Transfer) -> tuple[int, ...]:
+        """Return the devices whose memory is mapped for a transfer: who reads it first, then who wrote it."""
+        mode = self._arrangement.between(transfer.source, transfer.destination)
+        return tuple(
+            device
+            for device in (transfer.destination, transfer.source)
+            if device != HOST
+            and mode is not Sharing.COHERENT
+            and (mode is Sharing.MAPPED or self._arrangement.mode(device) is Sharing.MAPPED)
+        )
 
     def _is_unmet(self, transfer: Transfer) -> bool:
         return self._published_in[transfer.tensor, transfer.source] == self._epochs[transfer.source]
@@ -119,11 +193,31 @@ class _Scheduler:
             self._epochs[device] += 1
         self._busy = self._busy - devices
 
-    def _copy(self, transfers: Sequence[Transfer]) -> None:
-        for transfer in transfers:
+    def _move(self, transfer: Transfer) -> None:
+        """Schedule what makes a region seen where it is needed; between coherent devices nothing."""
+        maps = [
+            Map(
+                tensor=transfer.tensor,
+                region=transfer.region,
+                device=device,
+                is_written=device == transfer.destination,
+            )
+            for device in self._find_held(transfer)
+        ]
+        self._actions.extend(maps)
+        if self._arrangement.between(transfer.source, transfer.destination) is Sharing.COPIED:
             self._actions.append(Copy(transfer=transfer))
-            if transfer.destination != HOST:
+            if self._arrangement.is_discrete(transfer.destination):
                 self._busy.add(transfer.destination)
+        if transfer.destination == HOST:
+            self._closing.extend(Unmap(held=held) for held in maps)
+        else:
+            self._actions.extend(Unmap(held=held) for held in maps)
+
+    def _fetch(self, tensor: str) -> None:
+        """Bring an output of the network to the host."""
+        for transfer in self._request(tensor, Region.whole(self._graph.shape(tensor)), HOST):
+            self._move(transfer)
 
     def _launch(self, step: int, share: Share, device: int) -> None:
         for name in step_nodes(self._plan.steps[step]):
@@ -136,7 +230,7 @@ class _Scheduler:
             own = share.publishes.get(tensor)
             if own is None:
                 continue
-            if own != region and not self._is_copied:
+            if own != region and not self._arrangement.is_discrete(device):
                 self._actions.append(Publish(step=step, tensor=tensor, device=device, region=own))
             self._residency.publish(tensor, own, device)
             self._published_in[tensor, device] = self._epochs[device]

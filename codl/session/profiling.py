@@ -22,6 +22,8 @@ _CATEGORIES = {
     EventKind.PUBLISH: "Copy",
     EventKind.READ: "Copy",
     EventKind.WRITE: "Copy",
+    EventKind.MAP: "Copy",
+    EventKind.UNMAP: "Copy",
     EventKind.WAIT: "Wait",
 }
 

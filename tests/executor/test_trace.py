@@ -6,12 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from codl.devices.memory import Sharing
 from codl.devices.opencl import open_devices
 from codl.errors import DeviceError
 from codl.executor.compile import compile_plan
 from codl.executor.trace import EventKind, Trace
 from codl.partitioner.even import plan_even
+from codl.plan.sharing import Sharing
 from tests.exactness import Case
 from tools.networks import build
 

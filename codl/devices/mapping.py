@@ -1,0 +1,54 @@
+"""Regions of shared memory that the host takes hold of, so that a device and others see the same."""
+
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from codl.devices.memory import Storage
+from codl.devices.opencl import Device
+from codl.ir.graph import FLOAT_BYTES
+from codl.ir.regions import Region
+
+
+class HeldRegion:
+    """A region of a device's zero-copy buffer, prepared to be mapped and unmapped again and again.
+
+    OpenCL maps ranges of bytes: from the first to the last element of the region, with
+    all that lies between them. The memory is the host's own, so nothing of it moves.
+
+    Args:
+        device: The device whose buffer it is.
+        storage: Where it lies there.
+        region: What is taken hold of.
+        is_written: Whether the host or another device writes it meanwhile; else they read it.
+    """
+
+    def __init__(self, *, device: Device, storage: Storage, region: Region, is_written: bool) -> None:
+        self._queue, self._buffer = device.queue, storage.buffer
+        self._flags = cl.map_flags.WRITE if is_written else cl.map_flags.READ
+        first, last = (
+            storage.offset + sum(index * stride for index, stride in zip(at, storage.strides, strict=True))
+            for at in (region.begin, tuple(end - 1 for end in region.end))
+        )
+        self.begin_bytes = first * FLOAT_BYTES
+        self.size_bytes = (last + 1 - first) * FLOAT_BYTES
+        self._map: Any = None
+
+    def map(self) -> None:
+        """Wait for what the device was told to do, and take hold of the region."""
+        array, _ = cl.enqueue_map_buffer(
+            self._queue,
+            self._buffer,
+            self._flags,
+            self.begin_bytes,
+            (self.size_bytes,),
+            np.uint8,
+            is_blocking=True,
+        )
+        self._map = array.base
+
+    def unmap(self) -> None:
+        """Give the region back; the device's next launches see what was written."""
+        self._map.release(self._queue)
+        self._map = None

@@ -1,0 +1,186 @@
+"""Where the tensors of a plan lie, as data: regions, offsets and sizes, without a device.
+
+Inside a chain a tensor is private to its device; published regions lie where
+others can have them. Devices that compute in the host's memory see one shared
+allocation; one that computes more of a published tensor than its own part
+computes it privately and copies its part over. A device with memory of its own
+has one block for each tensor, around everything that it computes or reads of it.
+
+Tensors that are never alive together share memory: one arena for each device,
+and one for all that share the host's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.ir.regions import Region
+from codl.plan.arena import Life, assign_offsets
+from codl.plan.residency import HOST
+from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Schedule, Unmap
+from codl.plan.sharing import Arrangement
+
+SHARED = HOST
+"""Stands for the memory of the host, and of all who share it, where a device index is expected."""
+Place = tuple[str, int]
+"""(tensor, device or `SHARED`)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A region of a tensor, dense in the arena of its device."""
+
+    region: Region
+    base: int
+    """Floats from the arena's start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """All memory of activations that a plan needs."""
+
+    blocks: Mapping[Place, Block]
+    arena_floats: Mapping[int, int]
+    """Size of the arena by device, under `SHARED` that of all who share the host's memory."""
+    ends: tuple[str, ...]
+    """Graph inputs and outputs; the host uses their memory between runs, so they share none."""
+    end_floats: int
+    """Floats of them in memory that devices share; 0 when each has its own, and only the host sees them."""
+
+    def count_bytes(self, devices: Sequence[str]) -> dict[str, int]:
+        """Return the peak of planned bytes by device name, and under `shared` what several see."""
+        floats = dict(self.arena_floats)
+        if self.end_floats:
+            floats[SHARED] = floats.get(SHARED, 0) + self.end_floats
+        return {
+            "shared" if owner == SHARED else devices[owner]: count * FLOAT_BYTES
+            for owner, count in sorted(floats.items())
+        }
+
+
+def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> MemoryPlan:
+    """Return where the tensors of a schedule lie.
+
+    Args:
+        graph: The network.
+        schedule: What a run of its plan does.
+        arrangement: The one that the schedule was made for.
+    """
+    ends = tuple(dict.fromkeys((*graph.inputs, *graph.outputs)))
+    regions = _find_regions(graph, schedule, arrangement)
+    lives = _find_lives(graph, schedule, regions, arrangement)
+    meetings: dict[int, list[int]] = {}
+    for tick, action in enumerate(schedule.actions):
+        if isinstance(action, Meet):
+            for device in action.devices:
+                meetings.setdefault(device, []).append(tick)
+    blocks: dict[Place, Block] = {}
+    arena_floats: dict[int, int] = {}
+    for owner in sorted({owner for _, owner in regions}):
+        members = {
+            tensor: lives[tensor, owner]
+            for tensor, place in regions
+            if place == owner and not (owner == SHARED and tensor in ends)
+        }
+        if members:
+            offsets, arena_floats[owner] = assign_offsets(members, meetings)
+            for tensor, base in offsets.items():
+                blocks[tensor, owner] = Block(region=regions[tensor, owner], base=base)
+    end_floats = sum(Region.whole(graph.shape(tensor)).size for tensor in ends) if arrangement.shared else 0
+    return MemoryPlan(blocks=blocks, arena_floats=arena_floats, ends=ends, end_floats=end_floats)
+
+
+def _find_regions(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> dict[Place, Region]:
+    """Return what each place holds of each tensor: whole where devices share what is published."""
+    regions: dict[Place, Region] = {}
+    for shares in schedule.shares:
+        for device, share in enumerate(shares):
+            is_discrete = arrangement.is_discrete(device)
+            for node, region in share.computes.items():
+                tensor = graph.nodes_by_name[node].output
+                own = share.publishes.get(tensor)
+                if is_discrete:
+                    _widen(regions, (tensor, device), region)
+                    continue
+                if own is not None:
+                    regions[tensor, SHARED] = Region.whole(graph.shape(tensor))
+                if own != region:
+                    regions[tensor, device] = region
+            for tensor, region in share.reads.items():
+                if is_discrete:
+                    _widen(regions, (tensor, device), region)
+                else:
+                    regions[tensor, SHARED] = Region.whole(graph.shape(tensor))
+    return regions
+
+
+def _widen(regions: dict[Place, Region], place: Place, region: Region) -> None:
+    known = regions.get(place)
+    regions[place] = known.hull(region) if known else region
+
+
+def _find_lives(
+    graph: Graph, schedule: Schedule, regions: Mapping[Place, Region], arrangement: Arrangement
+) -> dict[Place, Life]:
+    """Return when each place is used, in ticks of the schedule."""
+    lives: dict[Place, Life] = {}
+
+    def touch(tensor: str, owner: int, device: int, tick: int, *, is_written: bool) -> None:
+        place = tensor, owner
+        if place not in regions:  # an end that only the host holds, or nothing but padding is read
+            return
+        life = lives.setdefault(place, Life(floats=regions[place].size, first=tick))
+        life.last[device] = tick
+        if is_written:
+            life.writers.add(device)
+
+    for tick, action in enumerate(schedule.actions):
+        match action:
+            case Launch(node=name, device=device, step=step):
+                node = graph.nodes_by_name[name]
+                outside = schedule.shares[step][device].reads
+                for tensor in graph.activations(node):
+                    owner = find_owner(tensor, device, regions, arrangement, is_outside=tensor in outside)
+                    touch(tensor, owner, device, tick, is_written=False)
+                owner = find_owner(node.output, device, regions, arrangement, is_outside=False)
+                touch(node.output, owner, device, tick, is_written=True)
+            case Publish(tensor=tensor, device=device):
+                touch(tensor, device, device, tick, is_written=False)
+                touch(tensor, SHARED, device, tick, is_written=True)
+            case Copy(transfer=transfer):
+                # The queue of the device with memory of its own copies, also from and to shared memory.
+                source, destination = transfer.source, transfer.destination
+                ends = [end for end in (source, destination) if arrangement.is_discrete(end)]
+                for end in ends:
+                    touch(transfer.tensor, end, end, tick, is_written=end == destination)
+                if len(ends) == 1:
+                    touch(transfer.tensor, SHARED, ends[0], tick, is_written=ends[0] == source)
+            case Map(tensor=tensor, device=device, is_written=is_written):
+                touch(tensor, SHARED, device, tick, is_written=is_written)
+            case Unmap(held=held):
+                touch(held.tensor, SHARED, held.device, tick, is_written=False)
+            case Meet():
+                pass
+    return lives
+
+
+def find_owner(
+    tensor: str,
+    device: int,
+    places: Mapping[Place, object],
+    arrangement: Arrangement,
+    *,
+    is_outside: bool,
+) -> int:
+    """Return whose memory a device uses for a tensor: its own, or the shared one.
+
+    Args:
+        tensor: Name of the tensor.
+        device: Index of the device that reads or writes it.
+        places: Where tensors lie.
+        arrangement: How the devices share memory.
+        is_outside: Whether it was published by an earlier step, and not computed in the present one.
+    """
+    if arrangement.is_discrete(device):
+        return device
+    return SHARED if is_outside or (tensor, device) not in places else device

@@ -1,0 +1,127 @@
+"""Plans over devices that share memory in different ways: the same numbers in the memory that was planned."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codl.devices.drivers import OpenedDevice
+from codl.devices.opencl import Device, open_devices
+from codl.executor.compile import compile_plan
+from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.partitioner.even import plan_even, plan_single
+from codl.plan.sharing import Sharing
+from tests.exactness import DEVICES, POISONS, Case, declare_discrete
+from tests.oracle import NETWORK_TOLERANCE, FloatArray, relative_error
+from tests.random_plans import draw_plan
+from tools.networks import build
+
+NETWORKS = ("resnet50", "mobilenet_v2", "retinaface")
+ARRANGEMENTS: dict[str, tuple[Sharing | None, tuple[int, ...]]] = {
+    "mapped": (Sharing.MAPPED, ()),
+    "copied": (Sharing.COPIED, ()),
+    "first discrete": (None, (0,)),
+    "last discrete": (None, (-1,)),
+    "mapped and discrete": (Sharing.MAPPED, (-1,)),
+}
+"""How unified devices share, and which devices are taken to have memory of their own."""
+
+
+@cache
+def tiny(name: str) -> Case:
+    return Case(build(name, size=64, width=0.25))
+
+
+@cache
+def plain_graph(name: str) -> Graph:
+    """The network with its own outputs only, so that intermediates share memory."""
+    case = tiny(name)
+    return case.graph.with_outputs(output.name for output in case.model.graph.output)
+
+
+def arrange_devices(names: tuple[str, ...], discrete: tuple[int, ...]) -> tuple[Device, ...]:
+    indices = (index % len(names) for index in discrete)
+    return declare_discrete(open_devices(names), *indices)
+
+
+def all_names(devices: tuple[OpenedDevice, ...]) -> tuple[str, ...]:
+    return tuple(opened.info.name for opened in devices)
+
+
+@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_tensor_is_exact_however_memory_is_shared(
+    network: str, sharing: Sharing | None, discrete: tuple[int, ...]
+) -> None:
+    case = tiny(network)
+    for seed in range(2):
+        plan = draw_plan(case.graph, DEVICES, np.random.default_rng(seed))
+        assert list(case.find_errors(plan, arrange_devices(DEVICES, discrete), sharing=sharing)) == []
+
+
+@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+def test_every_tensor_is_exact_on_all_devices_at_once(
+    sharing: Sharing | None, discrete: tuple[int, ...], devices: tuple[OpenedDevice, ...]
+) -> None:
+    names = all_names(devices)
+    case = tiny("resnet50")
+    plan = draw_plan(case.graph, names, np.random.default_rng(7))
+    assert list(case.find_errors(plan, arrange_devices(names, discrete), sharing=sharing)) == []
+
+
+@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_reused_memory_changes_no_bit(
+    network: str, sharing: Sharing | None, discrete: tuple[int, ...], devices: tuple[OpenedDevice, ...]
+) -> None:
+    """Without published intermediates, tensors lie where others lay before; two poisons and two runs."""
+    graph, feeds = plain_graph(network), tiny(network).feeds
+    for seed, names in enumerate((DEVICES, all_names(devices), DEVICES)):
+        plan = draw_plan(graph, names, np.random.default_rng(50 + seed))
+        executable = compile_plan(graph, plan, arrange_devices(names, discrete), sharing=sharing)
+        results: list[dict[str, FloatArray]] = []
+        for poison in POISONS:
+            executable.poison(poison)
+            results += [executable.run(feeds), executable.run(feeds)]
+        for name in graph.outputs:
+            assert len({result[name].tobytes() for result in results}) == 1, (seed, name)
+            assert relative_error(results[0][name], tiny(network).reference[name]) <= NETWORK_TOLERANCE
+
+
+@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+def test_single_device_is_exact_however_it_shares_with_the_host(
+    sharing: Sharing | None, discrete: tuple[int, ...]
+) -> None:
+    case = tiny("mobilenet_v2")
+    for name in DEVICES:
+        plan = plan_single(case.graph, device=name)
+        assert list(case.find_errors(plan, arrange_devices((name,), discrete[:1]), sharing=sharing)) == []
+
+
+@pytest.mark.parametrize(
+    ("sharing", "discrete"), [(None, ()), *ARRANGEMENTS.values()], ids=["usual", *ARRANGEMENTS]
+)
+def test_memory_is_what_was_planned(
+    sharing: Sharing | None, discrete: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = plain_graph("resnet50")
+    devices = arrange_devices(DEVICES, discrete)
+    own = dict.fromkeys(DEVICES, 0)
+    shared: dict[int, int] = {}
+    allocate, wrap = Device.allocate, Device.wrap
+
+    def count_own(self: Device, floats: int) -> Any:
+        own[self.info.name] += floats * FLOAT_BYTES
+        return allocate(self, floats)
+
+    def count_shared(self: Device, array: FloatArray) -> Any:
+        shared[array.ctypes.data] = array.nbytes
+        return wrap(self, array)
+
+    monkeypatch.setattr(Device, "allocate", count_own)
+    monkeypatch.setattr(Device, "wrap", count_shared)
+    plan = plan_even(graph, devices=DEVICES, max_chain_length=4)
+    executable = compile_plan(graph, plan, devices, sharing=sharing)
+    sizes = {**own, "shared": sum(shared.values())}
+    assert executable.activation_bytes == {name: size for name, size in sizes.items() if size}

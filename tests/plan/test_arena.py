@@ -1,0 +1,50 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codl.plan.arena import ALIGNMENT_FLOATS, Life, assign_offsets, is_over
+
+
+def life(floats: int, first: int, last: int, *, device: int = 0) -> Life:
+    return Life(floats=floats, first=first, writers={device}, last={device: last})
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> dict[str, Life]:
+    found = {}
+    for index in range(draw(st.integers(1, 12))):
+        first = draw(st.integers(0, 20))
+        found[str(index)] = life(
+            draw(st.integers(0, 5000)),
+            first,
+            first + draw(st.integers(0, 8)),
+            device=draw(st.integers(0, 1)),
+        )
+    return found
+
+
+@given(lives=lives(), meetings=st.dictionaries(st.integers(0, 1), st.lists(st.integers(0, 30), max_size=4)))
+def test_tensors_alive_together_never_overlap(lives: dict[str, Life], meetings: dict[int, list[int]]) -> None:
+    offsets, total = assign_offsets(lives, meetings)
+    for name, one in lives.items():
+        assert offsets[name] % ALIGNMENT_FLOATS == 0
+        assert offsets[name] + one.floats <= total
+        for other, two in lives.items():
+            apart = (
+                offsets[name] + one.floats <= offsets[other] or offsets[other] + two.floats <= offsets[name]
+            )
+            free = is_over(one, two, meetings) or is_over(two, one, meetings)
+            assert name == other or apart or free
+
+
+def test_memory_of_a_finished_tensor_is_used_again() -> None:
+    chain = {str(index): life(1000, index, index + 1) for index in range(10)}
+    _, total = assign_offsets(chain, {})
+    assert total <= 2 * 1024
+
+
+def test_other_device_may_write_only_after_a_meeting() -> None:
+    first, second = life(10, 0, 1), life(10, 5, 6, device=1)
+    assert not is_over(first, second, {})
+    assert not is_over(first, second, {0: [1]})
+    assert is_over(first, second, {0: [3]})
+    assert is_over(first, life(10, 5, 6), {})
