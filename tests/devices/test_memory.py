@@ -1,26 +1,32 @@
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codl.devices.drivers import OpenedDevice
 from codl.devices.memory import (
     PAGE_BYTES,
     HostCopy,
-    Sharing,
     Storage,
     allocate_host,
+    arrange,
     choose_sharing,
     dense_strides,
     place_host,
     place_in,
     place_shared,
 )
-from codl.devices.opencl import Device, open_devices
+from codl.devices.opencl import open_device
 from codl.errors import DeviceError
 from codl.ir.graph import FloatArray
 from codl.ir.regions import Region
-
-PAIR = ("intel-cpu", "pocl-cpu")
+from codl.machine import DeviceInfo, DeviceKind
+from codl.plan.residency import HOST
+from codl.plan.sharing import Sharing
+from tests.exactness import DEVICES
 
 
 @st.composite
@@ -47,12 +53,13 @@ def whole_view(storage: Storage, region: Region) -> FloatArray:
     return storage.view()[slices]
 
 
-@pytest.mark.parametrize("device", open_devices(PAIR), ids=PAIR)
+@pytest.mark.parametrize("name", DEVICES)
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(regions=nested_regions())
 def test_a_region_survives_the_way_to_a_device_and_back(
-    device: Device, regions: tuple[Region, Region, Region]
+    name: str, regions: tuple[Region, Region, Region]
 ) -> None:
+    device = open_device(name)
     region, near, far = regions
     storage = place_in(near, device.allocate(near.size))
     source, target = place_host(far), place_host(far)
@@ -67,11 +74,14 @@ def test_a_region_survives_the_way_to_a_device_and_back(
     assert (target.host == -1).sum() == far.size - region.size
 
 
-def test_shared_memory_is_seen_by_both_drivers_without_a_map() -> None:
-    devices = open_devices(PAIR)
-    first, second = place_shared(Region.whole((4, 1024)), devices)
-    devices[0].fill(first.buffer, 7.0)
-    devices[0].finish()
+def test_shared_memory_is_seen_by_all_cpu_drivers_without_a_map(devices: tuple[OpenedDevice, ...]) -> None:
+    names = [opened.info.name for opened in devices if opened.info.kind is DeviceKind.CPU]
+    if len(names) < 2:
+        pytest.skip("needs two CPU drivers")
+    first, second = place_shared(Region.whole((4, 1024)), [open_device(name) for name in names[:2]])
+    filler = open_device(names[0])
+    filler.fill(first.buffer, 7.0)
+    filler.finish()
     assert first.host is second.host
     assert (first.view() == 7.0).all()
 
@@ -87,12 +97,47 @@ def test_image_tensors_keep_channels_innermost_and_others_onnx_order() -> None:
     assert dense_strides(()) == ()
 
 
-def test_sharing_can_be_forced(monkeypatch: pytest.MonkeyPatch) -> None:
-    infos = [device.info for device in open_devices(PAIR)]
+def facts(kind: DeviceKind, *, is_unified: bool) -> DeviceInfo:
+    return replace(open_device(DEVICES[0]).info, kind=kind, is_unified=is_unified)
+
+
+CPU = partial(facts, DeviceKind.CPU, is_unified=True)
+UNIFIED_GPU = partial(facts, DeviceKind.GPU, is_unified=True)
+DISCRETE_GPU = partial(facts, DeviceKind.GPU, is_unified=False)
+MIXED = (CPU, UNIFIED_GPU, DISCRETE_GPU)
+
+
+@pytest.mark.parametrize(
+    ("wish", "modes"),
+    [
+        (None, (Sharing.COHERENT, Sharing.MAPPED, Sharing.COPIED)),
+        ("coherent", (Sharing.COHERENT, Sharing.MAPPED, Sharing.COPIED)),
+        ("mapped", (Sharing.MAPPED, Sharing.MAPPED, Sharing.COPIED)),
+        ("copied", (Sharing.COPIED, Sharing.COPIED, Sharing.COPIED)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_device_shares_as_its_facts_and_the_environment_say(
+    wish: str | None, modes: tuple[Sharing, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if wish is None:
+        monkeypatch.delenv("CODL_SHARING", raising=False)
+    else:
+        monkeypatch.setenv("CODL_SHARING", wish)
+    assert arrange([device() for device in MIXED]).modes == modes
+
+
+def test_two_devices_share_as_the_one_that_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CODL_SHARING", raising=False)
-    assert choose_sharing(infos) is Sharing.COHERENT
-    monkeypatch.setenv("CODL_SHARING", "copied")
-    assert choose_sharing(infos) is Sharing.COPIED
+    arrangement = arrange([device() for device in (CPU, *MIXED)])
+    assert arrangement.between(0, 1) is Sharing.COHERENT
+    assert arrangement.between(0, 2) is Sharing.MAPPED
+    assert arrangement.between(2, HOST) is Sharing.MAPPED
+    assert arrangement.between(2, 3) is Sharing.COPIED
+    assert arrangement.shared == (0, 1, 2)
+
+
+def test_sharing_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODL_SHARING", "telepathy")
     with pytest.raises(DeviceError, match="telepathy"):
-        choose_sharing(infos)
+        choose_sharing([CPU()])

@@ -12,19 +12,24 @@ from codl.cache.folders import WEIGHTS
 from codl.cache.sealed import PAGE_BYTES
 from codl.devices.drivers import OpenedDevice
 from codl.devices.memory import allocate_host
-from codl.devices.opencl import Device, open_devices
+from codl.devices.opencl import Device, open_device, open_devices
 from codl.executor.compile import compile_plan
 from codl.executor.weights import Weights
 from codl.frontend import load_graph
 from codl.ir.graph import FloatArray, Graph
 from codl.partitioner.even import plan_even, plan_single
+from tests.exactness import DEVICES
 from tests.oracle import random_feeds
 from tools.networks import build
 
-PAIR = ("intel-cpu", "pocl-cpu")
-DEVICES = open_devices(PAIR)  # before a test moves the cache, and the drivers' own with it
 MODEL = build("mobilenet_v2", size=32, width=0.35)
 FEEDS = random_feeds(MODEL)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def opened() -> tuple[Device, ...]:
+    """The devices, opened before a test moves the cache, and the drivers' own with it."""
+    return open_devices(DEVICES)
 
 
 @pytest.fixture
@@ -48,8 +53,8 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def run_pair(graph: Graph, weights: Weights | None = None) -> bytes:
-    plan = plan_even(graph, devices=PAIR, max_chain_length=4)
-    executable = compile_plan(graph, plan, DEVICES, weights=weights)
+    plan = plan_even(graph, devices=DEVICES, max_chain_length=4)
+    executable = compile_plan(graph, plan, open_devices(DEVICES), weights=weights)
     executable.run(FEEDS)
     return executable.run(FEEDS)[graph.outputs[0]].tobytes()
 
@@ -118,8 +123,8 @@ def test_graph_without_a_digest_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("CODL_CACHE_DIR", str(tmp_path / "cache"))
     model = build("mobilenet_v2", size=32, width=0.1)
     graph = load_graph(model.SerializeToString())
-    plan = plan_single(graph, device=PAIR[0])
-    compile_plan(graph, plan, DEVICES[:1]).run(random_feeds(model))
+    plan = plan_single(graph, device=DEVICES[0])
+    compile_plan(graph, plan, open_devices(DEVICES[:1])).run(random_feeds(model))
 
     assert graph.digest is None
     assert WEIGHTS.files() == ()
@@ -149,8 +154,8 @@ def test_devices_compute_in_the_mapped_file_itself(devices: tuple[OpenedDevice, 
 
 
 def test_weights_of_one_graph_are_uploaded_once(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    device, weights = DEVICES[0], Weights(graph)
-    plan = plan_single(graph, device=PAIR[0])
+    device, weights = open_device(DEVICES[0]), Weights(graph)
+    plan = plan_single(graph, device=DEVICES[0])
     compile_plan(graph, plan, (device,), weights=weights)
     uploads: list[object] = []
     monkeypatch.setattr(device, "upload", uploads.append)
