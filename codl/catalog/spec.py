@@ -45,6 +45,15 @@ class PackedArg:
     """Names constant and layout, such as `conv1.weight/oihw/nr16`; equal keys are equal arrays."""
     pack: Callable[[Mapping[str, FloatArray]], FloatArray]
     """From the graph's constants to the packed array, leading axis = panels."""
+    panel_floats: int | None = None
+    """Floats of one panel; None where only packing tells."""
+
+    def count_panel_floats(self, constants: Mapping[str, FloatArray]) -> int:
+        """Return the floats of one panel; packs where nothing else tells."""
+        if self.panel_floats is not None:
+            return self.panel_floats
+        packed = self.pack(constants)
+        return packed.size // len(packed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

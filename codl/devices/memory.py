@@ -40,6 +40,22 @@ def arrange(devices: Sequence[DeviceInfo], sharing: Sharing | None = None) -> Ar
     return Arrangement(modes=tuple(modes))
 
 
+def arrange_named(names: Sequence[str]) -> Arrangement:
+    """Return how devices of which only the names are known would share memory.
+
+    A CPU is taken to compute in the host's memory, everything else to have its own.
+
+    Args:
+        names: `<driver>-<kind>`, as codl names devices.
+
+    Raises:
+        DeviceError: CODL_SHARING has a value that is no way of sharing.
+    """
+    unified = _read_wish() or Sharing.COHERENT
+    is_cpu = (DeviceKind.CPU in name.split("-") for name in names)
+    return Arrangement(modes=tuple(unified if is_host else Sharing.COPIED for is_host in is_cpu))
+
+
 def choose_sharing(devices: Sequence[DeviceInfo]) -> Sharing:
     """Return how these devices share tensors, all with all: as the one that needs most for it.
 

@@ -1,6 +1,7 @@
 """From a plan to prepared calls: kernels bound, transfers laid out, meeting points fixed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from codl.devices.meeting import start_order
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
+from codl.executor.footprint import list_memory
 from codl.executor.placement import Placement
 from codl.executor.run import Executable
 from codl.executor.trace import EventKind, Label
@@ -73,6 +75,8 @@ class _Compiler:
         self._script: list[Entry] = []
         self._pending: list[list[Entry]] = [[] for _ in devices]
         self._keep: list[Any] = []
+        self._constants: list[dict[int, int]] = [{} for _ in devices]
+        """By device: buffer of constants -> its bytes."""
         self._launch_count = 0
 
     def compile(self) -> Executable:
@@ -91,9 +95,14 @@ class _Compiler:
                     self._script.append(self._hold(action))
                 case Unmap():
                     self._script.append(self._release(action))
+        weights = {
+            device.info.name: sum(sizes.values())
+            for device, sizes in zip(self._devices, self._constants, strict=True)
+        }
+        memory = list_memory(self._plan.devices, self._placement.count_bytes(), weights)
         return Executable(
             graph=self._graph,
-            plan=self._plan,
+            plan=replace(self._plan, memory=memory),
             devices=self._devices,
             script=tuple(call for call, _ in self._script),
             labels=tuple(label for _, label in self._script),
@@ -102,6 +111,7 @@ class _Compiler:
             placement=self._placement,
             keep=tuple(self._keep),
             launch_count=self._launch_count,
+            weight_bytes=weights,
             after_first=partial(_keep_for_later, self._devices, self._weights),
         )
 
@@ -164,12 +174,18 @@ class _Compiler:
     def _operand(self, action: Launch, arg: TensorArg, output: str) -> Storage:
         device = action.device
         if arg.name in self._graph.constants:
-            return self._weights.plain(arg.name, self._devices[device])
+            constant = self._weights.plain(arg.name, self._devices[device])
+            self._count(constant.buffer, device)
+            return constant
         share = self._schedule.shares[action.step][device]
         is_outside = arg.name != output and arg.name in share.reads
         storage = self._placement.source(arg.name, device, is_outside=is_outside)
         # A slice whose windows lie wholly in the padding reads nothing: any storage will do.
         return storage or self._placement.target(output, device)
+
+    def _count(self, buffer: Any, device: int) -> None:
+        """Note a buffer of constants, which several kernels may read."""
+        self._constants[device][buffer.int_ptr] = buffer.size
 
     def _bind_publication(self, action: Publish) -> None:
         tensor, device = action.tensor, action.device
@@ -198,7 +214,10 @@ class _Compiler:
             args += tensor_arguments(arg, storage)
         if batch.panel_begin is not None and batch.panel_end is not None:
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
-            args += [self._weights.panels(packed, owner, begin, end) for packed in batch.packed]
+            panels = [self._weights.panels(packed, owner, begin, end) for packed in batch.packed]
+            for buffer in panels:
+                self._count(buffer, label.device)
+            args += panels
         if batch.zeros:
             args.append(owner.zeros(batch.zeros))
         args += [

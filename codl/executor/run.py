@@ -32,6 +32,7 @@ class Executable:
         placement: Placement,
         keep: tuple[Any, ...],
         launch_count: int,
+        weight_bytes: Mapping[str, int],
         after_first: Callable[[], None],
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
@@ -39,6 +40,8 @@ class Executable:
         """Kernels enqueued by one run, over all devices."""
         self.activation_bytes = placement.count_bytes()
         """Planned memory of activations by device name; `shared` is what coherent devices share."""
+        self.weight_bytes = dict(weight_bytes)
+        """Constants by device name, packed as its kernels read them."""
         self._script, self._labels = script, labels
         self._opening, self._closing = opening, closing
         self._placement = placement

@@ -19,6 +19,7 @@ from codl.plan.arena import Life, assign_offsets
 from codl.plan.residency import HOST
 from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Schedule, Unmap
 from codl.plan.sharing import Arrangement
+from codl.plan.steps import SHARED_MEMORY
 
 SHARED = HOST
 """Stands for the memory of the host, and of all who share it, where a device index is expected."""
@@ -53,7 +54,7 @@ class MemoryPlan:
         if self.end_floats:
             floats[SHARED] = floats.get(SHARED, 0) + self.end_floats
         return {
-            "shared" if owner == SHARED else devices[owner]: count * FLOAT_BYTES
+            SHARED_MEMORY if owner == SHARED else devices[owner]: count * FLOAT_BYTES
             for owner, count in sorted(floats.items())
         }
 

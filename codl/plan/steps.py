@@ -6,7 +6,7 @@ after `codl.plan.check.check_plan` has found no problem in it.
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +34,12 @@ class Run:
     node: str
     device: str
     kind: Literal["run"] = "run"
+    compute_us: float | None = None
+    """Predicted time of its kernels; None where nothing was predicted, as below."""
+    share_us: float | None = None
+    """Predicted time until others have what it publishes, or it has what it reads."""
+    sync_us: float | None = None
+    """Predicted time of waiting for other devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +53,28 @@ class Chain:
     cuts: tuple[Cut, ...]
     """One for each tensor that is read outside the chain or is an output of the network."""
     kind: Literal["chain"] = "chain"
+    compute_us: float | None = None
+    """Predicted time of its kernels on the device that takes longest; None where nothing was predicted."""
+    share_us: float | None = None
+    """Predicted time until others have what it publishes, or it has what it reads."""
+    sync_us: float | None = None
+    """Predicted time of waiting for other devices."""
 
 
 Step = Run | Chain
+SHARED_MEMORY = "shared"
+"""Stands for the host's memory, which several devices compute in, where a device name is expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemory:
+    """The most memory that a device holds at a time during a run, as planned."""
+
+    device: str
+    """Device name, or `SHARED_MEMORY`."""
+    activation_bytes: int
+    weight_bytes: int | None
+    """Constants, packed; None where nothing is known of the device but its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +93,13 @@ class Plan:
     predicted_us: float | None = None
     best_single_us: float | None = None
     planning_ms: float | None = None
+    memory: tuple[DeviceMemory, ...] = ()
+    """By device; empty where it was not counted."""
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON values."""
-        return asdict(self)
+        """Return the plan as plain JSON values; every step has its nodes, axis, cuts and times."""
+        return {**asdict(self), "steps": [_step_values(step) for step in self.steps]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Plan":
@@ -84,17 +111,20 @@ class Plan:
         return _read_plan(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the plan as JSON; an existing file is replaced at once or not at all."""
+        """Write the plan as JSON; an existing file is replaced at once or not at all.
+
+        Raises:
+            PlanError: The file cannot be written.
+        """
         target = Path(path)
         text = json.dumps(self.to_json(), indent=1)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+            _replace_file(target, text + "\n")
+        except OSError as error:
+            raise PlanError(
+                f"{os.fspath(path)}: got {error.strerror or error}, expected a file that can be written; "
+                "name one in a folder that exists and is yours"
+            ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Plan":
@@ -111,6 +141,18 @@ class Plan:
             return cls.from_json(values)
         except PlanError as error:
             raise PlanError(f"{os.fspath(path)}: {error}") from error
+
+
+def _replace_file(target: Path, text: str) -> None:
+    """Write a file with the access rights that a new file gets, complete or not at all."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(text)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _read_plan(values: Any) -> Plan:
@@ -130,6 +172,7 @@ def _read_plan(values: Any) -> Plan:
         predicted_us=_typed(fields, "plan", "predicted_us", float | int | None, None),
         best_single_us=_typed(fields, "plan", "best_single_us", float | int | None, None),
         planning_ms=_typed(fields, "plan", "planning_ms", float | int | None, None),
+        memory=_read_memory(fields.get("memory", ())),
     )
 
 
@@ -139,13 +182,56 @@ def _read_profiles(values: Any) -> tuple[str | None, ...]:
     return tuple(values)
 
 
+def _read_memory(values: Any) -> tuple[DeviceMemory, ...]:
+    if not isinstance(values, list | tuple):
+        raise PlanError(f"plan.memory: got {type(values).__name__}, expected a list")
+    found = []
+    for index, value in enumerate(values):
+        where = f"plan.memory[{index}]"
+        fields = _take(value, where, set(DeviceMemory.__dataclass_fields__))
+        found.append(
+            DeviceMemory(
+                device=_typed(fields, where, "device", str),
+                activation_bytes=_typed(fields, where, "activation_bytes", int),
+                weight_bytes=_typed(fields, where, "weight_bytes", int | None),
+            )
+        )
+    return tuple(found)
+
+
+_TIMES = ("compute_us", "share_us", "sync_us")
+
+
+def _step_values(step: Step) -> dict[str, Any]:
+    """Return a step as JSON values: a run as a chain of one node that is not cut."""
+    values = asdict(step)
+    if isinstance(step, Run):
+        times = {name: values[name] for name in _TIMES}
+        return {"kind": "run", "nodes": [step.node], "device": step.device, "axis": None, "cuts": [], **times}
+    return values
+
+
+def _read_times(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    return {name: _typed(fields, where, name, float | int | None, None) for name in _TIMES}
+
+
+def _read_run(values: Any, where: str) -> Run:
+    fields = _take(values, where, {"kind", "node", "nodes", "device", "axis", "cuts", *_TIMES})
+    nodes = _strings(fields, where, "nodes") if "nodes" in fields else (_typed(fields, where, "node", str),)
+    if len(nodes) != 1 or fields.get("node", nodes[0]) != nodes[0]:
+        raise PlanError(f"{where}.nodes: got {list(nodes)}, expected one node; give each a step of its own")
+    if fields.get("axis") is not None or fields.get("cuts"):
+        raise PlanError(f"{where}.axis: got a cut of a run, expected none; make it a step of kind 'chain'")
+    device = _typed(fields, where, "device", str)
+    return Run(node=nodes[0], device=device, **_read_times(fields, where))
+
+
 def _read_step(values: Any, where: str) -> Step:
     kind = values.get("kind") if isinstance(values, Mapping) else None
     if kind == "run":
-        fields = _take(values, where, {"kind", "node", "device"})
-        return Run(node=_typed(fields, where, "node", str), device=_typed(fields, where, "device", str))
+        return _read_run(values, where)
     if kind == "chain":
-        fields = _take(values, where, {"kind", "nodes", "axis", "cuts"})
+        fields = _take(values, where, {"kind", "nodes", "axis", "cuts", *_TIMES})
         cuts = fields.get("cuts")
         if not isinstance(cuts, list | tuple):
             raise PlanError(f"{where}.cuts: got {type(cuts).__name__}, expected a list")
@@ -153,6 +239,7 @@ def _read_step(values: Any, where: str) -> Step:
             nodes=_strings(fields, where, "nodes"),
             axis=_typed(fields, where, "axis", int),
             cuts=tuple(_read_cut(cut, f"{where}.cuts[{index}]") for index, cut in enumerate(cuts)),
+            **_read_times(fields, where),
         )
     raise PlanError(f"{where}.kind: got {kind!r}, expected 'run' or 'chain'")
 

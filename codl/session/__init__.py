@@ -1,7 +1,7 @@
 """The one place that knows all rooms: a model is loaded, planned, compiled and run."""
 
 from codl.session.binding import IOBinding
-from codl.session.planning import check_planner, make_plan, plan
+from codl.session.planning import check_planner, count_memory, make_plan, plan
 from codl.session.session import InferenceSession
 
-__all__ = ["IOBinding", "InferenceSession", "check_planner", "make_plan", "plan"]
+__all__ = ["IOBinding", "InferenceSession", "check_planner", "count_memory", "make_plan", "plan"]

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codl.devices.drivers import select_devices
+from codl.devices.memory import arrange, arrange_named
 from codl.errors import DeviceError, PlanError, ProfileError
+from codl.executor.footprint import count_footprint
 from codl.frontend import load_model
 from codl.ir.graph import Graph
+from codl.machine import DeviceInfo
 from codl.options import SessionOptions
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.steps import Plan
@@ -80,15 +83,32 @@ def plan(
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: The planner needs profiles that the devices do not have.
     """
+    graph = load_model(model).graph
     made = make_plan(
-        load_model(model).graph,
+        graph,
         planner=planner,
         devices=devices,
         ratios=ratios,
         max_chain_length=max_chain_length,
         axes=axes,
     )
+    made = count_memory(made, graph)
     return made if isinstance(model, bytes) else replace(made, model=os.fspath(model))
+
+
+def count_memory(plan: Plan, graph: Graph, infos: Sequence[DeviceInfo] | None = None) -> Plan:
+    """Return a plan that says how much memory it takes.
+
+    Args:
+        plan: A sound plan of the graph.
+        graph: The network.
+        infos: Facts of devices. Unless they tell of all the plan's, memory is shared as the devices' names
+            let expect, and weights are not counted.
+    """
+    known = {info.name: info for info in infos or ()}
+    facts = [known[name] for name in plan.devices] if known.keys() >= set(plan.devices) else None
+    arrangement = arrange_named(plan.devices) if facts is None else arrange(facts)
+    return replace(plan, memory=count_footprint(graph, plan, arrangement, devices=facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,16 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from codl.errors import PlanError
 from codl.partitioner.even import plan_even, plan_single
-from codl.plan.steps import Plan
+from codl.plan.steps import Chain, DeviceMemory, Plan, Run
 from tests.graphs import residual_block
+
+SINGLE = plan_single(residual_block(), device="left")
+EVEN = plan_even(residual_block(), devices=("left", "right"), max_chain_length=2)
 
 
 @pytest.mark.parametrize("length", [1, 2, 8])
@@ -32,6 +36,12 @@ def test_single_device_plan_survives_json_unchanged() -> None:
         ({"steps": [{"kind": "run", "node": 3, "device": "left"}]}, "node"),
         ({"steps": [{"kind": "chain", "nodes": ["conv_a"], "axis": 2, "cuts": [{"tensor": "a"}]}]}, "bounds"),
         ({"steps": [{"kind": "chain", "nodes": ["conv_a"], "axis": True, "cuts": []}]}, "axis"),
+        ({"steps": [{"kind": "run", "nodes": ["conv_a", "conv_b"], "device": "left"}]}, "one node"),
+        ({"steps": [{"kind": "run", "node": "conv_a", "nodes": ["conv_b"], "device": "left"}]}, "one node"),
+        ({"steps": [{"kind": "run", "node": "conv_a", "device": "left", "axis": 2}]}, "axis"),
+        ({"steps": [{"kind": "run", "node": "conv_a", "device": "left", "share_us": "1"}]}, "share_us"),
+        ({"memory": [{"device": "left", "activation_bytes": 1.5, "weight_bytes": 0}]}, "activation_bytes"),
+        ({"memory": {}}, "memory"),
         ({"surprise": 1}, "surprise"),
     ],
 )
@@ -52,3 +62,47 @@ def test_file_that_is_no_plan_is_a_plan_error(content: str, tmp_path: Path) -> N
 def test_missing_file_is_a_plan_error(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"absent\.json"):
         Plan.load(tmp_path / "absent.json")
+
+
+def test_predictions_and_memory_survive_json_unchanged() -> None:
+    plain = plan_even(residual_block(), devices=("left", "right"), max_chain_length=2)
+    steps = tuple(replace(step, compute_us=1.5, share_us=0.0, sync_us=3.0) for step in plain.steps)
+    memory = (
+        DeviceMemory(device="left", activation_bytes=4096, weight_bytes=None),
+        DeviceMemory(device="shared", activation_bytes=8192, weight_bytes=0),
+    )
+    plan = replace(plain, steps=steps, memory=memory, predicted_us=9.0, best_single_us=12.5)
+    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+@pytest.mark.parametrize("plan", [SINGLE, EVEN], ids=["single", "even"])
+def test_every_step_in_json_has_nodes_axis_cuts_and_times(plan: Plan) -> None:
+    for step in plan.to_json()["steps"]:
+        assert {"kind", "nodes", "axis", "cuts", "compute_us", "share_us", "sync_us"} <= set(step)
+        assert [step["compute_us"], step["share_us"], step["sync_us"]] == [None, None, None]
+
+
+def test_plan_written_before_times_and_memory_still_loads() -> None:
+    run = {"kind": "run", "node": "conv_a", "device": "left"}
+    chain = {"kind": "chain", "nodes": ["conv_b"], "axis": 2, "cuts": []}
+    old = {"schema": 1, "devices": ["left"], "steps": [run, chain]}
+    assert Plan.from_json(old) == Plan(
+        devices=("left",),
+        steps=(Run(node="conv_a", device="left"), Chain(nodes=("conv_b",), axis=2, cuts=())),
+    )
+
+
+def test_saved_file_has_the_rights_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("")
+    SINGLE.save(tmp_path / "plan.json")
+    assert (tmp_path / "plan.json").stat().st_mode == (tmp_path / "other").stat().st_mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "plan.json"]
+
+
+def test_plan_that_cannot_be_saved_is_a_plan_error(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"absent.*plan\.json.*folder that exists"):
+        SINGLE.save(tmp_path / "absent" / "plan.json")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(PlanError, match="folder"):
+        SINGLE.save(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

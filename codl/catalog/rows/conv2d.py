@@ -89,6 +89,7 @@ def _describe(
                 PackedArg(
                     key=f"{names!r}/ohwi/groups{op.groups}/nr{parameters['NR']}",
                     pack=partial(_pack, names=names, groups=op.groups, nr=parameters["NR"]),
+                    panel_floats=(1 + depth) * parameters["NR"],
                 ),
             ),
             panel_begin=panel_begin,

@@ -94,6 +94,7 @@ def _describe(
                 PackedArg(
                     key=f"{constants!r}/iohw/groups{op.groups}/nr{nr}",
                     pack=partial(_pack, names=constants, groups=op.groups, nr=nr),
+                    panel_floats=weights * nr,
                 ),
             ),
             panel_begin=panel_begin,

@@ -76,6 +76,7 @@ def _describe(
                 PackedArg(
                     key=f"{names!r}/chw/nr{nr}",
                     pack=partial(_pack, names=names, nr=nr),
+                    panel_floats=(1 + taps) * nr,
                 ),
             ),
             panel_begin=panel_begin,

@@ -75,7 +75,13 @@ def _describe_packed(
         LaunchBatch(
             entry="gemm_packed__buffer",
             tensors=(target, left, residual),
-            packed=(PackedArg(key=f"{names!r}/nk/nr{nr}", pack=partial(_pack, names=names, nr=nr)),),
+            packed=(
+                PackedArg(
+                    key=f"{names!r}/nk/nr{nr}",
+                    pack=partial(_pack, names=names, nr=nr),
+                    panel_floats=(1 + cover.depth) * nr,
+                ),
+            ),
             panel_begin=cover.panel_begin,
             panel_end=cover.panel_end,
             global_size=cover.global_size,

@@ -133,7 +133,8 @@ def _describe_affine(
             TensorArg(name=name, dims=dims, origin=origin) for name in (node.output, node.inputs[0])
         ),
         packed=tuple(
-            PackedArg(key=f"{name}/channels", pack=partial(_pack_channels, name)) for name in node.inputs[1:3]
+            PackedArg(key=f"{name}/channels", pack=partial(_pack_channels, name), panel_floats=1)
+            for name in node.inputs[1:3]
         ),
         panel_begin=out.begin[:, 1],
         panel_end=out.end[:, 1],

@@ -57,6 +57,7 @@ def _describe(
             PackedArg(
                 key=f"taps/{op}/{x[2:]}/{shape[2:]}",
                 pack=partial(_pack_taps, op=op, image=x[2:], out_image=shape[2:]),
+                panel_floats=3 * sum(shape[2:]),
             ),
         ),
         panel_begin=np.zeros(out.count, np.int64),
