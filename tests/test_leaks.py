@@ -15,10 +15,11 @@ import onnx
 import pytest
 
 import codl
+from tests.exactness import DEVICES
 from tests.oracle import random_feeds
 from tools.networks import build
 
-PAIR = ("intel-cpu", "pocl-cpu")
+PAIR = DEVICES
 DRIVER_MODULE = "pyopencl"
 HANDLES = frozenset(
     {"Buffer", "Kernel", "Program", "_Program", "Context", "CommandQueue", "Event", "Image", "MemoryMap"}

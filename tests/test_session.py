@@ -12,10 +12,11 @@ import pytest
 
 import codl
 from codl.plan.steps import Chain
+from tests.exactness import DEVICES
 from tests.oracle import FloatArray, random_feeds, relative_error, run_reference
 from tools.networks import build
 
-PAIR = ["intel-cpu", "pocl-cpu"]
+PAIR = list(DEVICES)
 
 
 @cache

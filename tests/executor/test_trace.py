@@ -12,10 +12,10 @@ from codl.executor.compile import compile_plan
 from codl.executor.trace import EventKind, Trace
 from codl.partitioner.even import plan_even
 from codl.plan.sharing import Sharing
-from tests.exactness import Case
+from tests.exactness import DEVICES, Case
 from tools.networks import build
 
-PAIR = ("intel-cpu", "pocl-cpu")
+PAIR = DEVICES
 
 
 @cache

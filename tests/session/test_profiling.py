@@ -10,10 +10,11 @@ import onnxruntime
 import pytest
 
 import codl
+from tests.exactness import DEVICES
 from tests.oracle import random_feeds
 from tools.networks import build
 
-PAIR = ("intel-cpu", "pocl-cpu")
+PAIR = DEVICES
 MODEL = build("mobilenet_v2", size=32, width=0.25)
 
 
