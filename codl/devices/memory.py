@@ -87,7 +87,7 @@ def allocate_host(floats: int) -> npt.NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """A region of a tensor, densely stored in a buffer."""
+    """A region of a tensor in a buffer; its innermost axis is dense."""
 
     region: Region
     buffer: Any
@@ -126,10 +126,26 @@ def place_shared(region: Region, devices: Sequence[Device]) -> tuple[Storage, ..
 
 
 def place_in(
-    region: Region, buffer: Any, *, base: int = 0, host: npt.NDArray[np.float32] | None = None
+    region: Region,
+    buffer: Any,
+    *,
+    base: int = 0,
+    frame: Region | None = None,
+    host: npt.NDArray[np.float32] | None = None,
 ) -> Storage:
-    """Return the dense storage of ``region`` from element ``base`` of a buffer that exists."""
-    return Storage(region=region, buffer=buffer, host=host, strides=dense_strides(region.shape), base=base)
+    """Return the storage of ``region`` in a buffer that exists.
+
+    Args:
+        region: What it holds of its tensor.
+        buffer: The buffer, as the device sees it.
+        base: Element of the buffer at which the frame begins.
+        frame: What lies densely around the region, in its coordinates; by default the region itself.
+        host: The same memory as a flat array, where the host sees it.
+    """
+    frame = frame or region
+    strides = dense_strides(frame.shape)
+    first = base + sum((b - f) * s for b, f, s in zip(region.begin, frame.begin, strides, strict=True))
+    return Storage(region=region, buffer=buffer, host=host, strides=strides, base=first)
 
 
 def place_host(region: Region) -> Storage:

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.catalog.choose import choose
-from codl.catalog.rows.copy import copy_batch
+from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.devices.mapping import HeldRegion
 from codl.devices.meeting import start_order
@@ -22,6 +22,7 @@ from codl.executor.run import Executable
 from codl.executor.trace import EventKind, Label
 from codl.executor.weights import Weights
 from codl.ir.graph import Graph
+from codl.ir.ops import Concat
 from codl.ir.regions import Boxes, Region
 from codl.plan.check import check_plan
 from codl.plan.residency import Transfer
@@ -163,13 +164,23 @@ class _Compiler:
     def _bind_node(self, action: Launch) -> None:
         node = self._graph.nodes_by_name[action.node]
         info = self._devices[action.device].info
+        boxes = Boxes.of([action.region])
+        label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name)
+        if isinstance(node.op, Concat):
+            copies = [(b, self._operands(action, b)) for b in concat_batches(node, self._graph, boxes, info)]
+            moving = [copy for copy in copies if not _moves_nothing(*copy)]
+            if len(moving) < len(copies):  # some inputs lie where they are concatenated
+                for batch, storages in moving:
+                    self._bind(batch, storages, COPY_ROW.source, {}, label)
+                return
         selection = choose(node, self._graph, info)
         row = selection.implementation
-        batches = row.describe(node, self._graph, Boxes.of([action.region]), info, selection.parameters)
-        for batch in batches:
-            storages = [self._operand(action, arg, node.output) for arg in batch.tensors]
-            label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name)
-            self._bind(batch, storages, row.source, selection.parameters, label)
+        for batch in row.describe(node, self._graph, boxes, info, selection.parameters):
+            self._bind(batch, self._operands(action, batch), row.source, selection.parameters, label)
+
+    def _operands(self, action: Launch, batch: LaunchBatch) -> list[Storage]:
+        output = self._graph.nodes_by_name[action.node].output
+        return [self._operand(action, arg, output) for arg in batch.tensors]
 
     def _operand(self, action: Launch, arg: TensorArg, output: str) -> Storage:
         device = action.device
@@ -236,6 +247,12 @@ def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
     for device in devices:
         device.store_programs()
     weights.store()
+
+
+def _moves_nothing(batch: LaunchBatch, storages: Sequence[Storage]) -> bool:
+    """Return whether a copy's source lies where it would be copied to."""
+    target, source = map(tensor_arguments, batch.tensors, storages)
+    return target == source
 
 
 def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:

@@ -7,7 +7,8 @@ from codl.devices.memory import Storage, allocate_host, place_host, place_in, pl
 from codl.devices.opencl import Device
 from codl.ir.graph import Graph
 from codl.ir.regions import Region
-from codl.plan.memory import SHARED, Place, find_owner, plan_memory
+from codl.plan.memory import plan_memory
+from codl.plan.places import SHARED, Place, find_owner
 from codl.plan.schedule import Schedule
 from codl.plan.sharing import Arrangement
 
@@ -89,7 +90,7 @@ class Placement:
                 if place != owner:
                     continue
                 views = {
-                    index: place_in(block.region, buffer, base=block.base, host=host)
+                    index: place_in(block.region, buffer, base=block.base, frame=block.frame, host=host)
                     for index, buffer in buffers.items()
                 }
                 if owner == SHARED:

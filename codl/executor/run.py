@@ -15,6 +15,9 @@ from codl.executor.trace import Label, Trace, play_traced
 from codl.ir.graph import FloatArray, Graph
 from codl.plan.steps import Plan
 
+_MOST_PLANES = 8
+"""Channels up to which an image is written one channel after the other."""
+
 
 class Executable:
     """A plan with every buffer, argument, work size and meeting point fixed. One run at a time."""
@@ -45,7 +48,7 @@ class Executable:
         self._script, self._labels = script, labels
         self._opening, self._closing = opening, closing
         self._placement = placement
-        self._inputs = {name: placement.hosts[name].view() for name in graph.inputs}
+        self._inputs = {name: _list_planes(placement.hosts[name].view()) for name in graph.inputs}
         self._outputs = {name: placement.hosts[name].view() for name in graph.outputs}
         self._keep = keep
         self._after_first: Callable[[], None] | None = after_first
@@ -100,8 +103,10 @@ class Executable:
         """Write the graph's inputs; mapped devices have their memory held meanwhile."""
         for call in self._opening:
             call()
-        for name, view in self._inputs.items():
-            np.copyto(view, feeds[name])
+        for name, planes in self._inputs.items():
+            value = feeds[name]
+            for index, plane in planes:
+                np.copyto(plane, value[index])
 
     def _give(self) -> dict[str, FloatArray]:
         """Return copies of the graph's outputs, and let go of memory that is held to read them."""
@@ -126,3 +131,14 @@ class Executable:
             self.devices[device].fill(buffer, value)
         for opened in self.devices:
             opened.finish()
+
+
+def _list_planes(view: FloatArray) -> tuple[tuple[tuple[slice | int, ...], FloatArray], ...]:
+    """Return the parts that an input is written in: each channel of an image alone, anything else whole.
+
+    numpy copies along the innermost axis of what it writes, which for the few channels of an image is much
+    slower than along its rows (3 channels of 224 x 224: 35 us instead of 190).
+    """
+    if view.ndim != 4 or not 1 < view.shape[1] <= _MOST_PLANES:
+        return (((), view),)
+    return tuple(((slice(None), channel), view[:, channel]) for channel in range(view.shape[1]))

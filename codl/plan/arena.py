@@ -18,6 +18,13 @@ class Life:
     last: dict[int, int] = field(default_factory=dict)
     """Device -> tick of its last use."""
 
+    def join(self, other: "Life") -> None:
+        """Let the memory be used whenever another's is."""
+        self.first = min(self.first, other.first)
+        self.writers |= other.writers
+        for device, tick in other.last.items():
+            self.last[device] = max(tick, self.last.get(device, tick))
+
 
 Meetings = Mapping[int, Sequence[int]]
 """Device -> ticks, rising, at which the host has waited for it."""

@@ -16,24 +16,22 @@ from dataclasses import dataclass
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.regions import Region
 from codl.plan.arena import Life, assign_offsets
-from codl.plan.residency import HOST
+from codl.plan.places import SHARED, Place, find_owner
 from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Schedule, Unmap
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import SHARED_MEMORY
-
-SHARED = HOST
-"""Stands for the memory of the host, and of all who share it, where a device index is expected."""
-Place = tuple[str, int]
-"""(tensor, device or `SHARED`)"""
+from codl.plan.views import find_views, place_views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A region of a tensor, dense in the arena of its device."""
+    """A region of a tensor in the arena of its device."""
 
     region: Region
+    frame: Region
+    """What lies densely around it, in the tensor's coordinates: `region` itself, or the holder of a view."""
     base: int
-    """Floats from the arena's start."""
+    """Floats from the arena's start to the frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,11 @@ def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> M
     """
     ends = tuple(dict.fromkeys((*graph.inputs, *graph.outputs)))
     regions = _find_regions(graph, schedule, arrangement)
+    views = find_views(graph, schedule, regions, arrangement, apart=ends)
+    frames = place_views(regions, views)
     lives = _find_lives(graph, schedule, regions, arrangement)
+    for (tensor, owner), view in views.items():
+        lives[view.holder, owner].join(lives[tensor, owner])
     meetings: dict[int, list[int]] = {}
     for tick, action in enumerate(schedule.actions):
         if isinstance(action, Meet):
@@ -78,15 +80,17 @@ def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> M
     blocks: dict[Place, Block] = {}
     arena_floats: dict[int, int] = {}
     for owner in sorted({owner for _, owner in regions}):
-        members = {
-            tensor: lives[tensor, owner]
-            for tensor, place in regions
-            if place == owner and not (owner == SHARED and tensor in ends)
-        }
-        if members:
-            offsets, arena_floats[owner] = assign_offsets(members, meetings)
-            for tensor, base in offsets.items():
-                blocks[tensor, owner] = Block(region=regions[tensor, owner], base=base)
+        inside = [t for t, place in regions if place == owner and not (owner == SHARED and t in ends)]
+        members = {tensor: lives[tensor, owner] for tensor in inside if (tensor, owner) not in views}
+        if not members:
+            continue
+        for tensor, life in members.items():
+            life.floats = frames[tensor, owner].size
+        offsets, arena_floats[owner] = assign_offsets(members, meetings)
+        for tensor in inside:
+            place = tensor, owner
+            holder = views[place].holder if place in views else tensor
+            blocks[place] = Block(region=regions[place], frame=frames[place], base=offsets[holder])
     end_floats = sum(Region.whole(graph.shape(tensor)).size for tensor in ends) if arrangement.shared else 0
     return MemoryPlan(blocks=blocks, arena_floats=arena_floats, ends=ends, end_floats=end_floats)
 
@@ -163,25 +167,3 @@ def _find_lives(
             case Meet():
                 pass
     return lives
-
-
-def find_owner(
-    tensor: str,
-    device: int,
-    places: Mapping[Place, object],
-    arrangement: Arrangement,
-    *,
-    is_outside: bool,
-) -> int:
-    """Return whose memory a device uses for a tensor: its own, or the shared one.
-
-    Args:
-        tensor: Name of the tensor.
-        device: Index of the device that reads or writes it.
-        places: Where tensors lie.
-        arrangement: How the devices share memory.
-        is_outside: Whether it was published by an earlier step, and not computed in the present one.
-    """
-    if arrangement.is_discrete(device):
-        return device
-    return SHARED if is_outside or (tensor, device) not in places else device

@@ -31,7 +31,12 @@ def copy_batch(name: str, shape: Shape, boxes: Boxes, info: DeviceInfo) -> tuple
     the row takes no parameters.
     """
     arg = plain_arg(name, shape)
-    return IMPLEMENTATIONS[0], _describe_part(Part(dst=arg, src=arg, boxes=boxes, dims=arg.dims), info)
+    return COPY_ROW, _describe_part(Part(dst=arg, src=arg, boxes=boxes, dims=arg.dims), info)
+
+
+def concat_batches(node: Node, graph: Graph, out: Boxes, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
+    """Return one launch of this row for each input of a concatenation: some of them may be left out."""
+    return _describe(node, graph, out, info, {})
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -75,6 +80,5 @@ def _share_blocks(boxes: Boxes, dims: KernelDims, info: DeviceInfo) -> BoxLaunch
     return BoxLaunch(begin=begin, extent=extent, item_rows=item_rows, item_channels=columns)
 
 
-IMPLEMENTATIONS = (
-    Implementation(name=COPY, source=f"layout/{COPY}.cl", accepts=_accepts, describe=_describe),
-)
+COPY_ROW = Implementation(name=COPY, source=f"layout/{COPY}.cl", accepts=_accepts, describe=_describe)
+IMPLEMENTATIONS = (COPY_ROW,)
