@@ -3,22 +3,25 @@
 import argparse
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from codl.cli.comparison import find_errors, make_random_feeds, name_outputs, open_reference
-from codl.cli.flags import add_json_flag, parse_names
+from codl.cli.flags import add_json_flag, parse_count, parse_names
 from codl.cli.output import print_json, print_table
 from codl.cli.planning import add_plan_flags, session_options
+from codl.devices.drivers import select_devices
 from codl.devices.limits import count_cores
 from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, Row, interleave, time_call
 from codl.options import SessionOptions
-from codl.plan.steps import Chain, Plan
+from codl.plan.steps import Chain, Plan, Run
 from codl.session import InferenceSession
 
 Feeds = Mapping[str, Any]
 _PEERS = ("ort", "single")
+_SINGLE = "single:"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -37,11 +40,13 @@ def add_parser(subparsers: Any) -> None:
         type=_parse_peers,
         default=_PEERS,
         metavar="A,B",
-        help="what to compare with: ort, single (default: both)",
+        help="what to compare with: ort, single (default: both); each device alone is always measured",
     )
-    parser.add_argument("--rounds", type=int, default=200, metavar="N", help="most rounds (default: 200)")
     parser.add_argument(
-        "--warmup", type=int, default=3, metavar="N", help="rounds before the first (default: 3)"
+        "--rounds", type=parse_count(1), default=200, metavar="N", help="most rounds (default: 200)"
+    )
+    parser.add_argument(
+        "--warmup", type=parse_count(0), default=3, metavar="N", help="rounds before the first (default: 3)"
     )
     parser.add_argument("--random-seed", type=int, default=0, help="seed of the inputs")
     add_json_flag(parser)
@@ -52,20 +57,23 @@ def run(args: argparse.Namespace) -> int:
     """Measure the model and print what was found."""
     options = session_options(args)
     options.plan = args.plan
-    with InferenceSession(args.model, options) as session:
+    with ExitStack() as stack:
+        session = stack.enter_context(InferenceSession(args.model, options))
         feeds = make_random_feeds(session, args.random_seed)
         reference = open_reference(args.model)
-        singles = _open_singles(args.model, session.plan) if "single" in args.against else {}
         rows: dict[str, Row] = {}
         if "ort" in args.against:
             rows["ort"] = time_call(partial(reference.run, None, feeds))
-        for name, single in singles.items():
-            rows[f"single:{name}"] = time_call(partial(single.run, None, feeds))
+        for name in _find_names(args, session.plan):
+            single = session
+            if find_single_device(session.plan) != name:
+                single = stack.enter_context(InferenceSession(args.model, _single_options(name)))
+            rows[_SINGLE + name] = time_call(partial(single.run, None, feeds))
         rows["codl"] = time_call(partial(session.run, None, feeds))
         best = _find_best_single(rows)
         rounds = interleave(
             rows,
-            watch=[(name, "codl") for name in ("ort", best) if name in rows and name != "codl"],
+            watch=[(name, "codl") for name in ("ort", best) if name in rows],
             control=best,
             warmup=args.warmup,
             least_rounds=min(10, args.rounds),
@@ -73,8 +81,6 @@ def run(args: argparse.Namespace) -> int:
         )
         error = _find_error(session, reference, feeds)
         report = _make_report(args.model, session.plan, rounds, best, error)
-        for single in singles.values():
-            single.close()
     if args.json:
         print_json(report)
     else:
@@ -89,21 +95,29 @@ def _parse_peers(text: str) -> Sequence[str]:
     return names
 
 
-def _open_singles(model: str, plan: Plan) -> dict[str, InferenceSession]:
-    """Return a session on each single device of ``plan``."""
-    sessions = {}
-    for name in plan.devices:
-        options = SessionOptions()
-        options.planner = f"single:{name}"
-        sessions[name] = InferenceSession(model, options)
-    return sessions
+def _find_names(args: argparse.Namespace, plan: Plan) -> Sequence[str]:
+    """Return the devices in use: those of the plan, and those that were asked for."""
+    asked = [] if args.plan or not args.devices else select_devices(args.devices)
+    return tuple(dict.fromkeys((*plan.devices, *(opened.info.name for opened in asked))))
+
+
+def find_single_device(plan: Plan) -> str | None:
+    """Return the device that computes everything, whole; None when there is more than one, or a cut."""
+    devices = {step.device if isinstance(step, Run) else None for step in plan.steps}
+    return devices.pop() if len(devices) == 1 else None
+
+
+def _single_options(device: str) -> SessionOptions:
+    options = SessionOptions()
+    options.planner = f"single:{device}"
+    return options
 
 
 def _find_best_single(rows: Mapping[str, Row]) -> str:
-    """Return the fastest single-device row after a short trial; without one, the row of the plan itself."""
-    names = [name for name in rows if name.startswith("single:")]
-    if not names:
-        return "codl"
+    """Return the row of the fastest device alone, after a short trial where there are several."""
+    names = [name for name in rows if name.startswith(_SINGLE)]
+    if len(names) == 1:
+        return names[0]
     trial = interleave({name: rows[name] for name in names}, warmup=2, least_rounds=5, most_rounds=5)
     return min(names, key=trial.median)
 
@@ -119,7 +133,7 @@ def _find_error(session: InferenceSession, reference: Any, feeds: Feeds) -> floa
 
 def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float) -> dict[str, Any]:
     rows = []
-    for name in rounds.seconds:
+    for name in sorted(rounds.seconds, key=lambda name: name == "codl"):
         row: dict[str, Any] = {
             "name": name,
             "median_ms": rounds.median(name) * 1e3,
@@ -133,8 +147,10 @@ def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float
     ratios = {}
     if "ort" in rounds.seconds:
         ratios["ort/codl"] = _ratio_values(rounds.ratio("ort", "codl"))
-    if best != "codl":
-        ratios["best_single/codl"] = _ratio_values(rounds.ratio(best, "codl"))
+    is_best = best == f"{_SINGLE}{find_single_device(plan)}"
+    # A plan that is the one of the best device alone is neither faster nor slower than it.
+    ratio = Ratio(median=1.0, low=1.0, high=1.0) if is_best else rounds.ratio(best, "codl")
+    ratios["best_single/codl"] = _ratio_values(ratio)
     ratios["a/a"] = _ratio_values(rounds.ratio(best, best + CONTROL_SUFFIX))
     return {
         "model": Path(model).name,

@@ -1,20 +1,36 @@
 """Outputs of a session beside those of ONNX Runtime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from codl.devices.limits import count_cores
+from codl.errors import InputError
 from codl.session import InferenceSession
 
 Arrays = Mapping[str, Any]
 
 
-def make_random_feeds(session: InferenceSession, seed: int) -> dict[str, Any]:
-    """Return normally distributed values for every input."""
+def make_random_feeds(session: InferenceSession, seed: int, *, given: Container[str] = ()) -> dict[str, Any]:
+    """Return normally distributed values for every input that is not given.
+
+    Raises:
+        InputError: An input leaves dimensions open.
+    """
     rng = np.random.default_rng(seed)
-    return {name: rng.standard_normal(session.graph.shape(name), np.float32) for name in session.graph.inputs}
+    feeds = {}
+    for argument in session.get_inputs():
+        if argument.name in given:
+            continue
+        shape = [dim for dim in argument.shape if isinstance(dim, int)]
+        if len(shape) < len(argument.shape):
+            raise InputError(
+                f"input {argument.name!r}: got open dimensions {argument.shape}, expected lengths; "
+                f"give values with `codl run --input {argument.name}=FILE.npy`"
+            )
+        feeds[argument.name] = rng.standard_normal(shape, np.float32)
+    return feeds
 
 
 def name_outputs(session: InferenceSession) -> list[str]:

@@ -1,7 +1,7 @@
 """Flags that several verbs share."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +27,17 @@ def add_device_flags(parser: argparse.ArgumentParser) -> None:
         help="names or kinds of the devices to use, such as nvidia-gpu,pocl-cpu; see `codl devices`",
     )
     add_pair_flag(parser)
+
+
+def parse_count(least: int) -> Callable[[str], int]:
+    """Return what reads a whole number of at least ``least``."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"got {text!r}, expected a whole number of at least {least}")
+        return int(text)
+
+    return parse
 
 
 def parse_names(text: str) -> Sequence[str]:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from codl.cli.flags import add_device_flags
+from codl.cli.flags import add_device_flags, parse_count
 from codl.options import SessionOptions
 
 T = TypeVar("T")
@@ -23,7 +23,11 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         help="share of each device under --planner even (default: equal shares)",
     )
     parser.add_argument(
-        "--max-chain", type=int, default=8, metavar="N", help="most operators in a chain (default: 8)"
+        "--max-chain",
+        type=parse_count(1),
+        default=8,
+        metavar="N",
+        help="most operators in a chain (default: 8)",
     )
     parser.add_argument(
         "--axis",

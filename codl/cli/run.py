@@ -77,14 +77,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make_feeds(session: InferenceSession, args: argparse.Namespace) -> dict[str, Any]:
-    feeds = make_random_feeds(session, args.random_seed)
+    feeds: dict[str, Any] = {}
     for item in args.input:
         name, _, path = item.partition("=")
         try:
             feeds[name] = np.load(path, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise InputError(f"--input {item}: got {error}, expected NAME=FILE.npy of float32") from error
-    return feeds
+    return feeds | make_random_feeds(session, args.random_seed, given=feeds)
 
 
 def _write_outputs(outputs: dict[str, Any], folder: Path) -> None:

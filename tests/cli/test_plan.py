@@ -1,0 +1,103 @@
+"""`codl plan`: what is printed, what is written, and how it fails."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codl.devices.opencl import open_devices
+from codl.executor.compile import compile_plan
+from codl.frontend import load_model
+from codl.plan.steps import Plan
+from tests.cli.conftest import Codl
+from tests.exactness import DEVICES
+
+NAMES = ",".join(DEVICES)
+EVEN = ("--devices", NAMES, "--planner", "even", "--max-chain", "3")
+
+
+def test_json_is_the_plan_with_what_was_predicted(codl: Codl, model: Path) -> None:
+    done = codl("plan", model, *EVEN, "--json")
+
+    assert (done.code, done.err) == (0, "")
+    values = done.values
+    assert {"predicted_us", "best_single_us", "planning_ms", "steps", "memory", "devices"} <= set(values)
+    assert values["predicted_us"] is None
+    assert values["planning_ms"] > 0
+    for step in values["steps"]:
+        assert step["nodes"]
+        assert {"axis", "cuts", "compute_us", "share_us", "sync_us"} <= set(step)
+        assert [step[name] for name in ("compute_us", "share_us", "sync_us")] == [None] * 3
+    assert Plan.from_json(values).devices == DEVICES
+
+
+def test_memory_is_what_the_executor_takes(codl: Codl, model: Path) -> None:
+    plan = Plan.from_json(codl("plan", model, *EVEN, "--json").values)
+
+    graph = load_model(model).graph
+    executable = compile_plan(graph, plan, open_devices(DEVICES))
+
+    told = {memory.device: memory.activation_bytes for memory in plan.memory if memory.activation_bytes}
+    assert told == executable.activation_bytes
+    assert {memory.weight_bytes for memory in plan.memory if memory.device in DEVICES} == {None}
+
+
+def test_weights_are_counted_where_devices_are_known(codl: Codl, model: Path) -> None:
+    done = codl("plan", model, "--json")
+
+    plan = Plan.from_json(done.values)
+    executable = compile_plan(load_model(model).graph, plan, open_devices(plan.devices))
+    assert plan.memory == executable.plan.memory
+
+
+def test_text_shows_steps_and_memory(codl: Codl, model: Path) -> None:
+    first, *steps, memory = codl("plan", model, *EVEN).out.splitlines()
+
+    assert first.startswith("plan: ")
+    assert first.endswith(f"over {', '.join(DEVICES)}")
+    assert any(f"{DEVICES[0]} 0:" in line for line in steps)
+    assert memory.startswith(f"memory: {DEVICES[0]} ")
+    assert "activations" in memory
+
+
+def test_written_file_is_the_plan(codl: Codl, model: Path, tmp_path: Path) -> None:
+    done = codl("plan", model, *EVEN, "--json", "-o", tmp_path / "plan.json")
+
+    assert Plan.load(tmp_path / "plan.json") == Plan.from_json(done.values)
+
+
+def test_named_devices_need_not_exist(codl: Codl, model: Path) -> None:
+    done = codl("plan", model, "--devices", "left-cpu,right-gpu", "--planner", "even", "--json")
+
+    assert done.code == 0
+    assert [memory["device"] for memory in done.values["memory"]] == ["left-cpu", "right-gpu", "shared"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--planner", "clever"), "clever"),
+        (("--planner", "dynamic"), "codl profile"),
+        (("--planner", "even", "--ratio", "0.9,0.9"), "sum to 1"),
+        (("--planner", "even", "--ratio", "half"), "half"),
+        (("--planner", "even", "--max-chain", "0"), "at least 1"),
+        (("--planner", "even", "-o", os.path.join("no", "such", "plan.json")), "folder that exists"),
+        (("--nonsense",), "nonsense"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_planned_is_exit_code_2(
+    codl: Codl, model: Path, flags: tuple[str, ...], message: str
+) -> None:
+    done = codl("plan", model, "--devices", NAMES, *flags)
+
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err.splitlines()[-1]
+
+
+def test_missing_model_is_exit_code_2(codl: Codl, tmp_path: Path) -> None:
+    done = codl("plan", tmp_path / "absent.onnx", "--devices", NAMES)
+
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+    assert "absent.onnx" in done.err

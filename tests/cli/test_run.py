@@ -1,0 +1,138 @@
+"""`codl run`: outputs, checks against ONNX Runtime, and exit codes."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from codl.cli import run
+from tests.cli.conftest import Codl
+from tests.exactness import DEVICES
+from tests.oracle import NETWORK_TOLERANCE, FloatArray, relative_error
+
+NAMES = ",".join(DEVICES)
+
+
+def make_input() -> FloatArray:
+    return np.random.default_rng(3).standard_normal((1, 3, 32, 32), np.float32)
+
+
+def run_onnxruntime(model: Path, value: FloatArray) -> FloatArray:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    output: FloatArray = session.run(None, {"input": value})[0]
+    return output
+
+
+def test_check_passes_and_tells_the_error(codl: Codl, model: Path) -> None:
+    done = codl("run", model, "--devices", NAMES, "--planner", "even", "--check", "--json")
+
+    assert (done.code, done.err) == (0, "")
+    (row,) = done.values
+    assert set(row) == {"output", "shape", "mean", "std", "relative_error"}
+    assert row["shape"] == [1, 1000]
+    assert 0 <= row["relative_error"] <= NETWORK_TOLERANCE
+
+
+def test_without_a_check_no_error_is_told(codl: Codl, model: Path) -> None:
+    assert codl("run", model, "--json").values[0]["relative_error"] is None
+    header, row = codl("run", model).out.splitlines()
+    assert header.split() == ["output", "shape", "mean", "std", "relative_error"]
+    assert row.split()[:2] == ["output", "1x1000"]
+
+
+def test_same_seed_gives_the_same_outputs(codl: Codl, model: Path) -> None:
+    first, again, other = (codl("run", model, "--random-seed", seed, "--json").out for seed in "112")
+
+    assert first == again
+    assert first != other
+
+
+def test_given_input_is_used_and_outputs_are_written(codl: Codl, model: Path, tmp_path: Path) -> None:
+    value = make_input()
+    np.save(tmp_path / "x.npy", value)
+
+    done = codl(
+        "run", model, "--input", f"input={tmp_path / 'x.npy'}", "--output", tmp_path / "new" / "outputs"
+    )
+
+    assert done.code == 0
+    written = np.load(tmp_path / "new" / "outputs" / "output.npy")
+    assert relative_error(written, run_onnxruntime(model, value)) <= NETWORK_TOLERANCE
+
+
+def test_open_dimensions_are_those_of_the_given_input(codl: Codl, model: Path, tmp_path: Path) -> None:
+    opened = onnx.load(model)
+    opened.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    for output in opened.graph.output:
+        output.type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(opened, tmp_path / "open.onnx")
+    np.save(tmp_path / "x.npy", make_input())
+
+    done = codl("run", tmp_path / "open.onnx", "--input", f"input={tmp_path / 'x.npy'}", "--check")
+    refused = codl("run", tmp_path / "open.onnx", "--check")
+
+    assert done.code == 0
+    assert (refused.code, refused.out) == (2, "")
+    assert "--input input=" in refused.err
+
+
+def test_difference_is_exit_code_1(codl: Codl, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "TOLERANCE", 0.0)
+
+    done = codl("run", model, "--check", "--json")
+
+    assert done.code == 1
+    assert done.values[0]["relative_error"] > 0
+    assert "'output'" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_plan_from_a_file_is_used(codl: Codl, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    codl("plan", model, "--devices", NAMES, "--planner", "even", "-o", path)
+
+    assert codl("run", model, "--plan", path, "--check").code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--input", "input=absent.npy"), "absent.npy"),
+        (("--input", f"input={__file__}"), "expected NAME=FILE.npy"),
+        (("--plan", "absent.json"), "absent.json"),
+        (("--devices", "no-such-device"), "no-such-device"),
+        (("--planner", "even"), "name the devices"),
+        (("--random-seed", "x"), "random-seed"),
+    ],
+    ids=lambda value: "_".join(value)[:30] if isinstance(value, tuple) else "",
+)
+def test_what_cannot_run_is_exit_code_2(
+    codl: Codl, model: Path, flags: tuple[str, ...], message: str
+) -> None:
+    done = codl("run", model, *flags)
+
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        (("other", np.zeros((1, 3, 32, 32), np.float32)), "other"),
+        (("input", np.zeros((1, 3, 32), np.float32)), "rank"),
+        (("input", np.zeros((1, 3, 32, 32), np.float64)), "float64"),
+    ],
+    ids=["name", "rank", "dtype"],
+)
+def test_wrong_input_is_exit_code_2(
+    codl: Codl, model: Path, tmp_path: Path, feed: tuple[str, FloatArray], message: str
+) -> None:
+    name, value = feed
+    np.save(tmp_path / "x.npy", value)
+
+    done = codl("run", model, "--input", f"{name}={tmp_path / 'x.npy'}")
+
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
