@@ -100,6 +100,31 @@ def test_plan_of_another_model_is_refused(session: codl.InferenceSession) -> Non
         codl.InferenceSession(build("vgg16", size=64, width=0.25).SerializeToString(), options)
 
 
+def test_plan_over_two_drivers_of_one_processor_is_refused() -> None:
+    names = ("pocl-cpu", "pocl-cpu-2")
+    if not set(names) <= {info.name for info in codl.devices()}:
+        pytest.skip("needs two PoCL drivers; the wheel is a second")
+    options = codl.SessionOptions()
+    options.plan = codl.plan(model().SerializeToString(), devices=names, planner="even")
+    with pytest.raises(codl.DeviceError, match="two drivers of one processor"):
+        codl.InferenceSession(model().SerializeToString(), options)
+
+
+def test_plan_over_devices_that_do_not_exist_is_refused() -> None:
+    options = codl.SessionOptions()
+    options.plan = codl.plan(model().SerializeToString(), devices=["left", "right"], planner="even")
+    with pytest.raises(codl.DeviceError, match="'left'"):
+        codl.InferenceSession(model().SerializeToString(), options)
+
+
+@pytest.mark.parametrize("names", [(), ("intel-cpu", "intel-cpu")], ids=["none", "twice"])
+def test_plan_whose_devices_break_a_law_is_refused(names: tuple[str, ...]) -> None:
+    options = codl.SessionOptions()
+    options.plan = codl.Plan(devices=names, steps=())
+    with pytest.raises(codl.PlanError, match="devices"):
+        codl.InferenceSession(model().SerializeToString(), options)
+
+
 def test_plan_is_made_without_a_device() -> None:
     plan = codl.plan(model().SerializeToString(), devices=["left", "right"], planner="even")
     assert plan.devices == ("left", "right")

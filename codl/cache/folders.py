@@ -1,4 +1,4 @@
-"""Folders of sealed files below the cache folder: kernels, models, weights.
+"""Folders of sealed files below the cache folder: kernels, models, weights, plans.
 
 A cache never stands in the way: what cannot be read is not there, what cannot be written is not kept. An
 entry that is damaged or not the user's own is removed and made anew.
@@ -194,4 +194,6 @@ MODELS = CacheFolder("models", limit_bytes=4 << 30)
 """Graphs with their constants."""
 WEIGHTS = CacheFolder("weights", limit_bytes=4 << 30)
 """Constants packed as kernels read them."""
-FOLDERS = (KERNELS, MODELS, WEIGHTS)
+PLANS = CacheFolder("plans", limit_bytes=64 << 20)
+"""Plans that were measured to be the fastest."""
+FOLDERS = (KERNELS, MODELS, WEIGHTS, PLANS)

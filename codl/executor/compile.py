@@ -259,14 +259,20 @@ def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:
     """Return the six kernel arguments of a tensor operand: buffer, offset, strides of n, h, w, c.
 
     Raises:
-        DeviceError: The tensor is too large for 32-bit indices.
+        DeviceError: The tensor is too large, or lies too far from its buffer's start, for 32-bit indices.
     """
     offset = storage.offset + sum(o * s for o, s in zip(arg.origin, storage.strides, strict=True))
     strides = [0 if entry is None else storage.strides[entry[0]] * entry[1] for entry in arg.dims]
     values = (offset, *strides)
-    if storage.base + storage.region.size >= _INT_LIMIT or max(map(abs, values)) >= _INT_LIMIT:
+    if storage.region.size >= _INT_LIMIT:
         raise DeviceError(
             f"tensor {arg.name!r}: got {storage.region.size} elements, "
             "expected fewer than 2^31 on one device; cut it among more devices"
+        )
+    if storage.base + storage.region.size >= _INT_LIMIT or max(map(abs, values)) >= _INT_LIMIT:
+        raise DeviceError(
+            f"tensor {arg.name!r}: got a place at elements {storage.base} to "
+            f"{storage.base + storage.region.size} of the memory that activations share, expected one below "
+            "2^31; use a smaller batch, or longer chains and more devices, so that less is alive at a time"
         )
     return [storage.buffer, *(np.int32(value) for value in values)]

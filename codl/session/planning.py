@@ -147,6 +147,8 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
     """
     if options.plan is not None:
         given = options.plan if isinstance(options.plan, Plan) else Plan.load(options.plan)
+        if given.devices:  # a plan that names none, or one twice, breaks a law of plans
+            select_devices(tuple(dict.fromkeys(given.devices)))
         return PlanRequest(devices=given.devices, plan=given)
     names = tuple(opened.info.name for opened in select_devices(options.devices))
     planner = f"single:{names[0]}" if options.planner is None else options.planner

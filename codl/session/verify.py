@@ -1,18 +1,29 @@
-"""Which plan is the fastest here and now: the planner's, or all on one of its devices."""
+"""Which plan is the fastest here: the planner's, or all on one of its devices; measured once, then kept."""
 
+import hashlib
+import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
+from codl.assets import digest_code
+from codl.cache.folders import PLANS
+from codl.cache.sealed import SealedFile
 from codl.devices.opencl import open_devices
+from codl.errors import CacheError, PlanError
 from codl.executor.compile import compile_plan
 from codl.executor.run import Executable
 from codl.executor.weights import Weights
 from codl.ir.graph import FloatArray, Graph
+from codl.machine import DeviceInfo
 from codl.partitioner.even import plan_single
+from codl.plan.check import check_plan
 from codl.plan.steps import Plan
 
+_ENTRY = "plan"
 _ROUNDS = 3
 """Timed after one that is not, which builds kernels."""
 
@@ -20,7 +31,9 @@ _ROUNDS = 3
 def find_fastest(graph: Graph, plan: Plan) -> Plan:
     """Return ``plan``, or the plan that runs everything on one of its devices when that is faster.
 
-    Every plan runs a few times, in turns, on inputs of zeros; its best time counts.
+    Every plan runs a few times, in turns, on inputs of zeros; its best time counts. The answer is kept for
+    the same network, candidates, devices with their drivers, and code; a kept one that cannot be trusted is
+    measured again.
 
     Raises:
         DeviceError: A device refused.
@@ -30,6 +43,39 @@ def find_fastest(graph: Graph, plan: Plan) -> Plan:
         candidates += [plan_single(graph, device=name, devices=(name,)) for name in plan.devices]
     if len(candidates) == 1:
         return plan
+    key = _make_key(graph, candidates, [device.info for device in open_devices(plan.devices)])
+    known = PLANS.read(key, lambda entry: _read_plan(entry, graph))
+    if known is not None:
+        return known
+    fastest = _measure_fastest(graph, candidates)
+    text = json.dumps(fastest.to_json()).encode()
+    what = f"{graph.name} over {', '.join(plan.devices)}: {fastest.planner}"
+    PLANS.write(key, {_ENTRY: np.frombuffer(text, np.uint8)}, about={"what": what})
+    return fastest
+
+
+def _make_key(graph: Graph, candidates: Sequence[Plan], infos: Sequence[DeviceInfo]) -> str:
+    """Return what tells one measurement from every other."""
+    told = {
+        "graph": graph.fingerprint,
+        "candidates": [[plan.devices, plan.profiles, plan.to_json()["steps"]] for plan in candidates],
+        "devices": [asdict(info) for info in infos],
+        "sharing": os.environ.get("CODL_SHARING", ""),
+        "code": digest_code("catalog", "devices", "executor", "plan", "session"),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _read_plan(entry: SealedFile, graph: Graph) -> Plan:
+    try:
+        plan = Plan.from_json(json.loads(entry.text(_ENTRY)))
+        check_plan(plan, graph)
+    except (KeyError, ValueError, PlanError) as error:
+        raise CacheError(f"{entry.path}: holds no plan of this model ({error}); remove it") from error
+    return plan
+
+
+def _measure_fastest(graph: Graph, candidates: Sequence[Plan]) -> Plan:
     weights = Weights(graph)
     executables = [compile_plan(graph, c, open_devices(c.devices), weights=weights) for c in candidates]
     feeds = {name: np.zeros(graph.shape(name), np.float32) for name in graph.inputs}
