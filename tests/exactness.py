@@ -30,6 +30,15 @@ _CHOSEN = os.environ.get("CODL_TEST_DEVICES", "")
 DEVICES = tuple(_CHOSEN.split(",")) if "," in _CHOSEN else ("intel-cpu", "pocl-cpu")
 """What networks are split over: two or more devices that CODL_TEST_DEVICES names, or the emulated pair."""
 
+ARRANGEMENTS: dict[str, tuple[Sharing, tuple[int, ...]]] = {
+    "coherent": (Sharing.COHERENT, ()),
+    "mapped": (Sharing.MAPPED, ()),
+    "copied": (Sharing.COPIED, ()),
+    "first discrete": (Sharing.COHERENT, (0,)),
+    "last discrete": (Sharing.COHERENT, (-1,)),
+}
+"""How unified devices share, and which of the devices are taken to have memory of their own."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -75,9 +84,10 @@ class Case:
 
 
 def declare_discrete(devices: Sequence[Device], *indices: int) -> tuple[Device, ...]:
-    """Return the same devices, those at ``indices`` taken to have memory of their own."""
+    """Return the same devices, those at ``indices`` taken to have memory of their own; -1 is the last one."""
+    chosen = {index % len(devices) for index in indices}
     return tuple(
-        device.with_facts(is_unified=False) if index in indices else device
+        device.with_facts(is_unified=False) if index in chosen else device
         for index, device in enumerate(devices)
     )
 

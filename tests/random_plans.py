@@ -10,8 +10,17 @@ from codl.plan.steps import Chain, Cut, Plan, Run, Step
 CHAIN_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
 
 
-def draw_plan(graph: Graph, devices: tuple[str, ...], rng: np.random.Generator) -> Plan:
-    """Return a valid plan of ``graph``; nine of ten nodes that can be split are split."""
+def draw_plan(
+    graph: Graph, devices: tuple[str, ...], rng: np.random.Generator, *, last_share: float = 1.0
+) -> Plan:
+    """Return a valid plan of ``graph``; nine of ten nodes that can be split are split.
+
+    Args:
+        graph: The network.
+        devices: Names of the devices to split it over.
+        rng: What decides.
+        last_share: The most that the last device gets of an axis; a slow one holds up the others with more.
+    """
     steps: list[Step] = []
     nodes = list(graph.nodes)
     # Channel cuts make every device compute all of what a chain needs: some plans only.
@@ -19,12 +28,16 @@ def draw_plan(graph: Graph, devices: tuple[str, ...], rng: np.random.Generator) 
     while nodes:
         axis = _draw_axis(nodes[0], graph, rng, has_channel_cuts)
         if axis is None or rng.random() < 0.05:
-            steps.append(Run(node=nodes.pop(0).name, device=str(rng.choice(devices))))
+            able = devices if last_share == 1 or rng.random() < last_share else devices[:-1]
+            steps.append(Run(node=nodes.pop(0).name, device=str(rng.choice(able))))
             continue
         chain = _draw_chain(nodes, graph, axis, int(rng.choice(CHAIN_LENGTHS)))
         del nodes[: len(chain)]
         names = tuple(node.name for node in chain)
-        cuts = tuple(_draw_cut(t, graph, axis, len(devices), rng) for t in find_published(names, graph))
+        cuts = tuple(
+            _draw_cut(tensor, graph, axis, len(devices), rng, last_share=last_share)
+            for tensor in find_published(names, graph)
+        )
         steps.append(Chain(nodes=names, axis=axis, cuts=cuts))
     return Plan(devices=devices, steps=tuple(steps), planner="random", fingerprint=graph.fingerprint)
 
@@ -49,7 +62,12 @@ def _draw_chain(nodes: list[Node], graph: Graph, axis: int, length: int) -> list
     return chain
 
 
-def _draw_cut(tensor: str, graph: Graph, axis: int, devices: int, rng: np.random.Generator) -> Cut:
+def _draw_cut(
+    tensor: str, graph: Graph, axis: int, devices: int, rng: np.random.Generator, *, last_share: float
+) -> Cut:
     length = graph.shape(tensor)[axis]
     inner = sorted(int(bound) for bound in rng.integers(0, length + 1, devices - 1))
+    if last_share < 1:
+        inner[-1] = length - int(rng.integers(0, max(1, int(length * last_share)) + 1))
+        inner[:-1] = [min(bound, inner[-1]) for bound in inner[:-1]]
     return Cut(tensor=tensor, axis=axis, bounds=(0, *inner, length))

@@ -1,17 +1,29 @@
 """The whole campaign at full size: hours of CI are not what it is for, so it hides behind `-m heavy`."""
 
 import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import pytest
 
+from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import open_devices
 from codl.ir.graph import Graph
 from codl.ir.regions import find_splittable_axes
 from codl.partitioner.even import plan_even, plan_single
-from codl.plan.steps import Chain, Plan
-from tests.exactness import DEVICES, Case, cut_every_node, find_operator_errors, unique_nodes
+from codl.plan.steps import Chain, Plan, Run
+from tests.exactness import (
+    ARRANGEMENTS,
+    DEVICES,
+    Case,
+    cut_every_node,
+    declare_discrete,
+    find_operator_errors,
+    unique_nodes,
+)
 from tests.random_plans import draw_plan
 from tools.networks import NAMES, build
 
@@ -21,6 +33,46 @@ SPINE = ("resnet50", "vgg16", "yolov2", "mobilenet_v2")
 NETWORKS = (*SPINE, *(name for name in NAMES if name not in SPINE))
 PLANS_EACH = int(os.environ.get("CODL_TEST_PLANS", "50"))
 """Random plans of each network of the spine; each other one gets a quarter as many."""
+LAST_SHARE = 0.1
+"""The most that a third device gets of an axis: the PoCL wheel is eight times slower than the others."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One random plan of the campaign: over what, and how its devices share memory."""
+
+    network: str
+    seed: int
+    arrangement: str
+    is_over_three: bool
+
+
+def draw_campaign() -> Iterator[Draw]:
+    """Yield all random plans: arrangements in turn, and of each one every fifth over three devices."""
+    index = 0
+    for network in NETWORKS:
+        for seed in range(PLANS_EACH if network in SPINE else -(-PLANS_EACH // 4)):
+            turn, place = divmod(index, len(ARRANGEMENTS))
+            yield Draw(network, seed, list(ARRANGEMENTS)[place], is_over_three=turn % 5 == 0)
+            index += 1
+
+
+CAMPAIGN = tuple(draw_campaign())
+
+
+@pytest.fixture(scope="module")
+def tally() -> Iterator[Counter[str]]:
+    """Count what random plans were run, and print it at the end."""
+    counts: Counter[str] = Counter()
+    yield counts
+    print("\nrandom plans:", ", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
+
+
+@pytest.fixture(scope="module")
+def trio(devices: tuple[OpenedDevice, ...]) -> tuple[str, ...]:
+    """The devices that networks are split over and one more, if there is one."""
+    others = [opened.info.name for opened in devices if opened.info.name not in DEVICES]
+    return (*DEVICES, *others[:1])
 
 
 @cache
@@ -70,15 +122,36 @@ def test_chains_of_two_to_eight(network: str) -> None:
         assert list(case.find_errors(plan, open_devices(DEVICES))) == [], length
 
 
+def test_campaign_covers_what_it_promises() -> None:
+    """Sixteen networks, 200 plans and more, a fifth over three devices, each way of sharing in a fifth."""
+    if "CODL_TEST_PLANS" in os.environ:
+        pytest.skip("another number of plans is asked for")
+    assert len({draw.network for draw in CAMPAIGN}) == len(NAMES) == 16
+    assert len(CAMPAIGN) >= 200
+    assert 0.19 <= sum(draw.is_over_three for draw in CAMPAIGN) / len(CAMPAIGN) <= 0.21
+    for is_over_three in (True, False):
+        ways = Counter(draw.arrangement for draw in CAMPAIGN if draw.is_over_three is is_over_three)
+        assert set(ways) == set(ARRANGEMENTS)
+        assert min(ways.values()) >= 0.19 * ways.total()
+
+
 @pytest.mark.parametrize("network", NETWORKS)
-def test_random_plans(network: str) -> None:
+def test_random_plans(network: str, trio: tuple[str, ...], tally: Counter[str]) -> None:
     case = full(network)
-    count = PLANS_EACH if network in SPINE else -(-PLANS_EACH // 4)
-    plans = [draw_plan(case.graph, DEVICES, np.random.default_rng(seed)) for seed in range(count)]
+    plans = []
+    for draw in (draw for draw in CAMPAIGN if draw.network == network):
+        sharing, discrete = ARRANGEMENTS[draw.arrangement]
+        names = trio if draw.is_over_three else DEVICES
+        share = LAST_SHARE if len(names) > len(DEVICES) else 1.0
+        plan = draw_plan(case.graph, names, np.random.default_rng(draw.seed), last_share=share)
+        devices = declare_discrete(open_devices(names), *discrete)
+        assert [step for step in plan.steps if not isinstance(step, Run | Chain)] == []
+        assert list(case.find_errors(plan, devices, sharing=sharing)) == [], draw
+        plans.append(plan)
+        tally.update(["in all", draw.arrangement, f"over {len(names)} devices", f"of {network}"])
+    tally["Host steps"] += 0
     if network in SPINE:  # branches of other networks leave no room for chains as long
         check_campaign(plans, case.graph)
-    for seed, plan in enumerate(plans):
-        assert list(case.find_errors(plan, open_devices(DEVICES))) == [], seed
 
 
 @pytest.mark.parametrize("network", NETWORKS)

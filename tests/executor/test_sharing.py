@@ -12,20 +12,16 @@ from codl.executor.compile import compile_plan
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.sharing import Sharing
-from tests.exactness import DEVICES, POISONS, Case, declare_discrete
+from tests.exactness import ARRANGEMENTS, DEVICES, POISONS, Case, declare_discrete
 from tests.oracle import NETWORK_TOLERANCE, FloatArray, relative_error
 from tests.random_plans import draw_plan
 from tools.networks import build
 
 NETWORKS = ("resnet50", "mobilenet_v2", "retinaface")
-ARRANGEMENTS: dict[str, tuple[Sharing | None, tuple[int, ...]]] = {
-    "mapped": (Sharing.MAPPED, ()),
-    "copied": (Sharing.COPIED, ()),
-    "first discrete": (None, (0,)),
-    "last discrete": (None, (-1,)),
+MIXED = {
+    **{name: arrangement for name, arrangement in ARRANGEMENTS.items() if name != "coherent"},
     "mapped and discrete": (Sharing.MAPPED, (-1,)),
 }
-"""How unified devices share, and which devices are taken to have memory of their own."""
 
 
 @cache
@@ -40,16 +36,15 @@ def plain_graph(name: str) -> Graph:
     return case.graph.with_outputs(output.name for output in case.model.graph.output)
 
 
-def arrange_devices(names: tuple[str, ...], discrete: tuple[int, ...]) -> tuple[Device, ...]:
-    indices = (index % len(names) for index in discrete)
-    return declare_discrete(open_devices(names), *indices)
+def open_arranged(names: tuple[str, ...], discrete: tuple[int, ...]) -> tuple[Device, ...]:
+    return declare_discrete(open_devices(names), *discrete)
 
 
 def all_names(devices: tuple[OpenedDevice, ...]) -> tuple[str, ...]:
     return tuple(opened.info.name for opened in devices)
 
 
-@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+@pytest.mark.parametrize(("sharing", "discrete"), MIXED.values(), ids=MIXED)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_every_tensor_is_exact_however_memory_is_shared(
     network: str, sharing: Sharing | None, discrete: tuple[int, ...]
@@ -57,20 +52,20 @@ def test_every_tensor_is_exact_however_memory_is_shared(
     case = tiny(network)
     for seed in range(2):
         plan = draw_plan(case.graph, DEVICES, np.random.default_rng(seed))
-        assert list(case.find_errors(plan, arrange_devices(DEVICES, discrete), sharing=sharing)) == []
+        assert list(case.find_errors(plan, open_arranged(DEVICES, discrete), sharing=sharing)) == []
 
 
-@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+@pytest.mark.parametrize(("sharing", "discrete"), MIXED.values(), ids=MIXED)
 def test_every_tensor_is_exact_on_all_devices_at_once(
     sharing: Sharing | None, discrete: tuple[int, ...], devices: tuple[OpenedDevice, ...]
 ) -> None:
     names = all_names(devices)
     case = tiny("resnet50")
     plan = draw_plan(case.graph, names, np.random.default_rng(7))
-    assert list(case.find_errors(plan, arrange_devices(names, discrete), sharing=sharing)) == []
+    assert list(case.find_errors(plan, open_arranged(names, discrete), sharing=sharing)) == []
 
 
-@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+@pytest.mark.parametrize(("sharing", "discrete"), MIXED.values(), ids=MIXED)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_reused_memory_changes_no_bit(
     network: str, sharing: Sharing | None, discrete: tuple[int, ...], devices: tuple[OpenedDevice, ...]
@@ -79,7 +74,7 @@ def test_reused_memory_changes_no_bit(
     graph, feeds = plain_graph(network), tiny(network).feeds
     for seed, names in enumerate((DEVICES, all_names(devices), DEVICES)):
         plan = draw_plan(graph, names, np.random.default_rng(50 + seed))
-        executable = compile_plan(graph, plan, arrange_devices(names, discrete), sharing=sharing)
+        executable = compile_plan(graph, plan, open_arranged(names, discrete), sharing=sharing)
         results: list[dict[str, FloatArray]] = []
         for poison in POISONS:
             executable.poison(poison)
@@ -89,24 +84,22 @@ def test_reused_memory_changes_no_bit(
             assert relative_error(results[0][name], tiny(network).reference[name]) <= NETWORK_TOLERANCE
 
 
-@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+@pytest.mark.parametrize(("sharing", "discrete"), MIXED.values(), ids=MIXED)
 def test_single_device_is_exact_however_it_shares_with_the_host(
     sharing: Sharing | None, discrete: tuple[int, ...]
 ) -> None:
     case = tiny("mobilenet_v2")
     for name in DEVICES:
         plan = plan_single(case.graph, device=name)
-        assert list(case.find_errors(plan, arrange_devices((name,), discrete[:1]), sharing=sharing)) == []
+        assert list(case.find_errors(plan, open_arranged((name,), discrete), sharing=sharing)) == []
 
 
-@pytest.mark.parametrize(
-    ("sharing", "discrete"), [(None, ()), *ARRANGEMENTS.values()], ids=["usual", *ARRANGEMENTS]
-)
+@pytest.mark.parametrize(("sharing", "discrete"), [(None, ()), *MIXED.values()], ids=["usual", *MIXED])
 def test_memory_is_what_was_planned(
     sharing: Sharing | None, discrete: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = plain_graph("resnet50")
-    devices = arrange_devices(DEVICES, discrete)
+    devices = open_arranged(DEVICES, discrete)
     own = dict.fromkeys(DEVICES, 0)
     shared: dict[int, int] = {}
     allocate, wrap = Device.allocate, Device.wrap
