@@ -18,6 +18,7 @@ from codl.devices.drivers import OpenedDevice, find_device, find_problems, load
 from codl.devices.memory import allocate_host
 from codl.devices.probe import build_quietly, find_fault, tell_reason
 from codl.errors import DeviceError
+from codl.machine import DeviceKind
 
 ROUNDS = 50
 """Hand-overs of the coherence check."""
@@ -156,16 +157,22 @@ def _check_copy(opened: OpenedDevice) -> bool:
 
 
 def _check_host_memory(opened: OpenedDevice) -> bool:
-    """Return whether the device computes in the host's own array: after a finish, without a map."""
+    """Return whether the device computes in the host's own array: a CPU without a map, others with one."""
     context, queue = _open(opened)
     source, result = allocate_host(LENGTH), allocate_host(LENGTH)
+    source[:] = 3
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
     buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (source, result)]
-    source[:] = 3
     kernel = cl.Kernel(build_quietly(context, SOURCE), "codl_add")
     kernel.set_args(*buffers, np.float32(1))
     cl.enqueue_nd_range_kernel(queue, kernel, (LENGTH,), None)
     queue.finish()
+    if opened.info.kind is not DeviceKind.CPU:
+        view, _ = cl.enqueue_map_buffer(
+            queue, buffers[1], cl.map_flags.READ, 0, result.shape, result.dtype, is_blocking=True
+        )
+        view.base.release(queue)
+        queue.finish()
     return bool((result == 4).all())
 
 

@@ -26,6 +26,14 @@ def test_working_devices_pass_every_check(devices: tuple[OpenedDevice, ...]) -> 
         assert {"launch", "copy", "images", "fp16"} <= {finding.check for finding in findings}
 
 
+def test_unified_gpu_may_need_a_map(devices: tuple[OpenedDevice, ...]) -> None:
+    for opened in devices:
+        gpu = dataclasses.replace(opened, info=dataclasses.replace(opened.info, kind=DeviceKind.GPU))
+        if gpu.info.is_unified:
+            findings = {finding.check: finding.status for finding in check_device(gpu)}
+            assert findings["host memory"] is Status.OK
+
+
 def test_cpu_drivers_are_coherent(devices: tuple[OpenedDevice, ...]) -> None:
     cpus = [opened for opened in devices if opened.info.kind is DeviceKind.CPU]
     if len(cpus) < 2:

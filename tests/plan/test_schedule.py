@@ -2,7 +2,7 @@ from codl.ir.regions import Region
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing, arrange_alike
-from codl.plan.steps import Plan, Run
+from codl.plan.steps import Chain, Cut, Plan, Run
 from tests.graphs import residual_block
 
 GRAPH = residual_block()
@@ -85,7 +85,10 @@ def test_mapped_input_read_by_two_steps_is_held_once() -> None:
 
 def test_map_waits_for_work_that_its_device_has_left() -> None:
     """A device that reads another's region is idle when its own buffer is mapped."""
-    schedule = make_schedule(GRAPH, plan_even(GRAPH, devices=DEVICES, max_chain_length=2), MAPPED)
+    cut = Cut(tensor="a", axis=2, bounds=(0, 6, 12))
+    halves = Chain(nodes=("conv_a",), axis=2, cuts=(cut,))
+    rest = (Run(node=name, device="left") for name in ("conv_b", "conv_c", "pool"))
+    schedule = make_schedule(GRAPH, Plan(devices=DEVICES, steps=(halves, *rest)), MAPPED)
     busy: set[int] = set()
     for action in schedule.actions:
         match action:
