@@ -117,7 +117,7 @@ def test_plan_over_devices_that_do_not_exist_is_refused() -> None:
         codl.InferenceSession(model().SerializeToString(), options)
 
 
-@pytest.mark.parametrize("names", [(), ("intel-cpu", "intel-cpu")], ids=["none", "twice"])
+@pytest.mark.parametrize("names", [(), (DEVICES[0], DEVICES[0])], ids=["none", "twice"])
 def test_plan_whose_devices_break_a_law_is_refused(names: tuple[str, ...]) -> None:
     options = codl.SessionOptions()
     options.plan = codl.Plan(devices=names, steps=())

@@ -17,7 +17,8 @@ from tests.oracle import NETWORK_TOLERANCE, FloatArray, relative_error
 from tests.random_plans import draw_plan
 from tools.networks import build
 
-NETWORKS = ("resnet50", "mobilenet_v2", "retinaface")
+NETWORKS = ("mobilenet_v2", "retinaface")
+"""Short chains of cheap operators, and many branches."""
 MIXED = {
     **{name: arrangement for name, arrangement in ARRANGEMENTS.items() if name != "coherent"},
     "mapped and discrete": (Sharing.MAPPED, (-1,)),
@@ -50,9 +51,8 @@ def test_every_tensor_is_exact_however_memory_is_shared(
     network: str, sharing: Sharing | None, discrete: tuple[int, ...]
 ) -> None:
     case = tiny(network)
-    for seed in range(2):
-        plan = draw_plan(case.graph, DEVICES, np.random.default_rng(seed))
-        assert list(case.find_errors(plan, open_arranged(DEVICES, discrete), sharing=sharing)) == []
+    plan = draw_plan(case.graph, DEVICES, np.random.default_rng(0))
+    assert list(case.find_errors(plan, open_arranged(DEVICES, discrete), sharing=sharing)) == []
 
 
 @pytest.mark.parametrize(("sharing", "discrete"), MIXED.values(), ids=MIXED)
@@ -72,7 +72,7 @@ def test_reused_memory_changes_no_bit(
 ) -> None:
     """Without published intermediates, tensors lie where others lay before; two poisons and two runs."""
     graph, feeds = plain_graph(network), tiny(network).feeds
-    for seed, names in enumerate((DEVICES, all_names(devices), DEVICES)):
+    for seed, names in enumerate((DEVICES, all_names(devices))):
         plan = draw_plan(graph, names, np.random.default_rng(50 + seed))
         executable = compile_plan(graph, plan, open_arranged(names, discrete), sharing=sharing)
         results: list[dict[str, FloatArray]] = []
