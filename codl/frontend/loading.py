@@ -11,6 +11,7 @@ from codl.frontend.graph_cache import keep_graph, load_kept_graph
 from codl.frontend.reader import Argument, Source, name_model, read_source
 from codl.frontend.simplify import simplify
 from codl.frontend.structure import check_structure
+from codl.frontend.tiling import mark_tiles
 from codl.frontend.translate import translate
 from codl.frontend.validity import check_nodes
 from codl.ir.check import check_graph
@@ -89,7 +90,7 @@ def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) 
     try:
         check_structure(source)
         check_nodes(source)
-        graph = fuse(translate(simplify(source), label=source.label))
+        graph = mark_tiles(fuse(translate(simplify(source), label=source.label)))
     except UnicodeDecodeError as error:
         raise _no_text(source.label, error) from error
     check_graph(graph)

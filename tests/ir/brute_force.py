@@ -82,8 +82,13 @@ def _window(op: Conv2d | Pool2d, x: Shape, row: int, column: int) -> Iterator[tu
 def _conv2d(op: Conv2d, shapes: Sequence[Shape], shape: Shape, index: Index) -> Reads:
     (n, oc, row, column), (x, weight) = index, shapes[:2]
     group = oc // (shape[1] // op.groups)
+    cell = [
+        range(place // side * side, place // side * side + side)
+        for place, side in zip((row, column), op.tile, strict=True)
+    ]
+    pixels = {pixel for corner in product(*cell) for pixel in _window(op, x, *corner)}
     for c in range(weight[1]):
-        yield from ((0, (n, group * weight[1] + c, h, w)) for h, w in _window(op, x, row, column))
+        yield from ((0, (n, group * weight[1] + c, h, w)) for h, w in pixels)
         yield from ((1, (oc, c, i, j)) for i in range(weight[2]) for j in range(weight[3]))
     if op.has_bias:
         yield 2, (oc,)

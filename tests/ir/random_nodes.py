@@ -87,6 +87,7 @@ def convolutions(draw: st.DrawFn) -> Graph:
         pads=(rows[3], columns[3], rows[4], columns[4]),
         groups=groups,
         has_bias=has_bias,
+        tile=(draw(st.integers(1, 3)), draw(st.integers(1, 3))),
     )
     out_channels = groups * group_outputs
     inputs: list[Shape] = [

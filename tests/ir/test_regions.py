@@ -96,7 +96,8 @@ def find_tight_axes(node: Node, graph: Graph, name: str) -> list[int]:
 
 def reaches_the_image(op: Conv2d | Pool2d, axis: int, length: int, out_length: int) -> bool:
     """Return whether no tap is skipped and no window lies in the padding alone."""
-    last = (out_length - 1) * op.stride[axis] - op.pads[axis]
+    side = op.tile[axis] if isinstance(op, Conv2d) else 1
+    last = (-(-out_length // side) * side - 1) * op.stride[axis] - op.pads[axis]
     return op.dilation[axis] == 1 and op.pads[axis] < op.kernel[axis] and last < length
 
 

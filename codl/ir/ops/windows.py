@@ -11,7 +11,11 @@ Pads = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv2d:
-    """2-D convolution. Inputs: x [N, IC, H, W], weight [OC, IC/groups, KH, KW], bias [OC] (optional)."""
+    """2-D convolution. Inputs: x [N, IC, H, W], weight [OC, IC/groups, KH, KW], bias [OC] (optional).
+
+    A kernel may compute the outputs of a cell of `tile` rows and columns together, from all that any of them
+    reads, as minimal filtering does. Cells lie on the grid of the whole tensor.
+    """
 
     kernel: Pair
     stride: Pair = (1, 1)
@@ -19,6 +23,7 @@ class Conv2d:
     pads: Pads = (0, 0, 0, 0)
     groups: int = 1
     has_bias: bool = False
+    tile: Pair = (1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from codl.ir.boxes import Boxes, IntArray
 from codl.ir.graph import Shape
-from codl.ir.ops import Conv2d, ConvTranspose2d, MatMul, Pool2d
+from codl.ir.ops import Conv2d, ConvTranspose2d, MatMul, Pair, Pool2d
 from codl.ir.rules.pointwise import broadcast
 
 
@@ -40,9 +40,11 @@ def input_window(
 
 
 def conv2d(op: Conv2d, shapes: Sequence[Shape], _: Shape, out: Boxes) -> tuple[Boxes, ...]:
-    """Return the windows over the groups' channels, the kernels of the channels, their bias."""
+    """Return the windows of whole tiles over the groups' channels, the channels' kernels, their bias."""
     x, weight = shapes[0], shapes[1]
-    need = _with_groups(_slide(op, x, out), out, inputs=weight[1], outputs=weight[0] // op.groups)
+    need = _with_groups(
+        _slide(op, x, _widen(out, op.tile)), out, inputs=weight[1], outputs=weight[0] // op.groups
+    )
     kernels = Boxes.whole(weight, out.count).with_axis(0, out.begin[:, 1], out.end[:, 1])
     return (need, kernels, *_bias(op, out))
 
@@ -50,6 +52,13 @@ def conv2d(op: Conv2d, shapes: Sequence[Shape], _: Shape, out: Boxes) -> tuple[B
 def pool2d(op: Pool2d, shapes: Sequence[Shape], _: Shape, out: Boxes) -> tuple[Boxes, ...]:
     """Return the windows; channels as in the output."""
     return (_slide(op, shapes[0], out),)
+
+
+def _widen(out: Boxes, tile: Pair) -> Boxes:
+    """Return the boxes rounded out to whole tiles of the grid; they may reach beyond the tensor."""
+    for axis, cell in enumerate(tile, start=2):
+        out = out.with_axis(axis, out.begin[:, axis] // cell * cell, -(-out.end[:, axis] // cell) * cell)
+    return out
 
 
 def _slide(op: Conv2d | Pool2d, x: Shape, out: Boxes) -> Boxes:

@@ -1,0 +1,48 @@
+"""Which convolutions are marked for computation in tiles."""
+
+import pytest
+
+from codl.frontend.tiling import mark_tiles
+from codl.ir.ops import Conv2d, Pair
+from tests.kernels.harness import one_node_graph, random_array
+
+
+def marked(op: Conv2d, *, image: Pair = (28, 28), inputs: int = 32, is_constant: bool = True) -> Pair:
+    """Return the tile of a convolution with 32 outputs after marking."""
+    weight = random_array(32, inputs // op.groups, *op.kernel)
+    out = (1, 32, *image)
+    graph = one_node_graph(
+        op, {"x": (1, inputs, 28, 28), "w": weight}, out, constants=["w"] if is_constant else []
+    )
+    found = mark_tiles(graph).nodes[0].op
+    assert isinstance(found, Conv2d)
+    return found.tile
+
+
+USUAL = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("image", "tile"), [((224, 224), 4), ((20, 40), 4), ((14, 14), 2), ((10, 60), 2), ((7, 7), 1)]
+)
+def test_tiles_grow_with_the_image(image: Pair, tile: int) -> None:
+    assert marked(USUAL, image=image) == (tile, tile)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Conv2d(kernel=(5, 5)),
+        Conv2d(kernel=(3, 3), stride=(2, 2)),
+        Conv2d(kernel=(3, 3), dilation=(2, 2)),
+        Conv2d(kernel=(3, 3), groups=2),
+    ],
+    ids=["large window", "strided", "dilated", "groups"],
+)
+def test_leaves_other_windows_alone(op: Conv2d) -> None:
+    assert marked(op) == (1, 1)
+
+
+def test_leaves_few_channels_and_computed_weights_alone() -> None:
+    assert marked(USUAL, inputs=8) == (1, 1)
+    assert marked(USUAL, is_constant=False) == (1, 1)
