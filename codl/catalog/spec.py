@@ -7,7 +7,8 @@ the executor, which knows where the tensor lies, turns it into the six kernel
 arguments `pointer, offset, stride_n, stride_h, stride_w, stride_c`.
 
 Argument order of every kernel: its tensors (six arguments each, the output
-first), its packed constants, the zero buffer when it asks for one, its scalars.
+first), its packed constants, the zero buffer, scratch and local memory when it
+asks for them, its scalars.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,6 +69,10 @@ class LaunchBatch:
     panel_end: IntArray | None = None
     zeros: int = 0
     """Floats in the zero buffer that the kernel reads; 0 means that it takes none."""
+    scratch: IntArray | None = None
+    """Floats of memory that one launch of a node hands on to the next; None: the kernel takes none."""
+    local: IntArray | None = None
+    """Floats of local memory of a work-group; None: the kernel takes none."""
     global_size: IntArray
     """[count, 3]"""
     local_size: tuple[int, int, int] = (1, 1, 1)

@@ -210,7 +210,7 @@ def _load_once() -> _Loaded:
         limits.limit_drivers_to_half()
     limits.move_driver_caches()
     icds, problems = find_icds()
-    with private_vendors(icds):
+    with private_vendors(icds), limits.widened_local_memory():
         cl_devices, more = _enumerate_devices()
     for device in cl_devices:
         mend_processor_name(device)

@@ -18,6 +18,7 @@ from codl.errors import DeviceError
 PAIR_VARIABLE = "CODL_EMULATE_PAIR"
 _INTEL_LIMITS = ("CL_CONFIG_CPU_TBB_NUM_WORKERS", "DPCPP_CPU_NUM_CUS")
 _POCL_LIMITS = ("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT")
+_INTEL_LOCAL_MEMORY = "CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE"
 _caller_cores: set[int] = set()
 _DRIVER_LIMITS = {"intel": _INTEL_LIMITS, "pocl": _POCL_LIMITS}
 
@@ -94,6 +95,23 @@ def pinned_caller() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def widened_local_memory() -> Iterator[None]:
+    """Make Intel's CPU runtime, if it loads in the block, grant a work-group local memory of a cache's size.
+
+    On a CPU local memory is memory like any other, and kernels keep in it what should stay in a core's cache.
+    The runtime's own limit is 256 KiB, PoCL's 1 MiB. What the user chose stays.
+    """
+    if _INTEL_LOCAL_MEMORY in os.environ:
+        yield
+        return
+    os.environ[_INTEL_LOCAL_MEMORY] = "1MB"
+    try:
+        yield
+    finally:
+        os.environ.pop(_INTEL_LOCAL_MEMORY, None)
 
 
 def move_driver_caches() -> None:

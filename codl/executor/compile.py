@@ -16,12 +16,13 @@ from codl.devices.meeting import start_order
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
-from codl.executor.footprint import list_memory
+from codl.executor.footprint import add_bytes, list_memory
 from codl.executor.placement import Placement
 from codl.executor.run import Executable
+from codl.executor.scratch import Scratch
 from codl.executor.trace import EventKind, Label
 from codl.executor.weights import Weights
-from codl.ir.graph import Graph
+from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes, Region
 from codl.plan.check import check_plan
@@ -78,6 +79,7 @@ class _Compiler:
         self._keep: list[Any] = []
         self._constants: list[dict[int, int]] = [{} for _ in devices]
         """By device: buffer of constants -> its bytes."""
+        self._scratches = [Scratch(device) for device in devices]
         self._launch_count = 0
 
     def compile(self) -> Executable:
@@ -100,7 +102,14 @@ class _Compiler:
             device.info.name: sum(sizes.values())
             for device, sizes in zip(self._devices, self._constants, strict=True)
         }
-        memory = list_memory(self._plan.devices, self._placement.count_bytes(), weights)
+        for index, scratch in enumerate(self._scratches):
+            if scratch.floats:
+                self._placement.fillable.append((index, scratch.bind()))
+        scratches = {
+            device.info.name: scratch.floats * FLOAT_BYTES
+            for device, scratch in zip(self._devices, self._scratches, strict=True)
+        }
+        memory = list_memory(self._plan.devices, add_bytes(self._placement.count_bytes(), scratches), weights)
         return Executable(
             graph=self._graph,
             plan=replace(self._plan, memory=memory),
@@ -231,6 +240,11 @@ class _Compiler:
             args += panels
         if batch.zeros:
             args.append(owner.zeros(batch.zeros))
+        if batch.scratch is not None:
+            self._scratches[label.device].request(kernel, len(args), int(batch.scratch[0]))
+            args.append(None)
+        if batch.local is not None:
+            args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))
         args += [
             np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0])
             for values in batch.scalars.values()

@@ -28,7 +28,10 @@ def count_footprint(
     """
     schedule = make_schedule(graph, plan, arrangement)
     activations = plan_memory(graph, schedule, arrangement).count_bytes(plan.devices)
-    weights = None if devices is None else count_weights(graph, schedule, devices)
+    weights = None
+    if devices is not None:
+        weights, scratch = count_operands(graph, schedule, devices)
+        activations = add_bytes(activations, scratch)
     return list_memory(plan.devices, activations, weights)
 
 
@@ -50,9 +53,18 @@ def list_memory(
     return tuple(found)
 
 
-def count_weights(graph: Graph, schedule: Schedule, devices: Sequence[DeviceInfo]) -> dict[str, int]:
-    """Return the bytes of constants by device name: each slice that a kernel reads, once."""
+def add_bytes(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Return the sums of bytes by device name; devices without any are left out."""
+    names = dict.fromkeys((*some, *(name for name, count in more.items() if count)))
+    return {name: some.get(name, 0) + more.get(name, 0) for name in names}
+
+
+def count_operands(
+    graph: Graph, schedule: Schedule, devices: Sequence[DeviceInfo]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the bytes of constants (each slice that a kernel reads, once) and of scratch, by device name."""
     sizes: list[dict[tuple[str, int, int], int]] = [{} for _ in devices]
+    scratch = [0 for _ in devices]
     for action in schedule.actions:
         if not isinstance(action, Launch):
             continue
@@ -66,11 +78,16 @@ def count_weights(graph: Graph, schedule: Schedule, devices: Sequence[DeviceInfo
                     found[arg.name, 0, -1] = max(1, graph.constants[arg.name].size)
             if 0 in batch.global_size[0] or batch.panel_begin is None or batch.panel_end is None:
                 continue
+            if batch.scratch is not None:
+                scratch[action.device] = max(scratch[action.device], int(batch.scratch[0]))
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
             for packed in batch.packed:
                 key = packed.key, begin, end
                 if key not in found:
                     found[key] = (end - begin) * packed.count_panel_floats(graph.constants)
-    return {
-        info.name: FLOAT_BYTES * sum(counts.values()) for info, counts in zip(devices, sizes, strict=True)
-    }
+    totals = ([sum(counts.values()) for counts in sizes], scratch)
+    weights, rest = (
+        {info.name: FLOAT_BYTES * count for info, count in zip(devices, counts, strict=True)}
+        for counts in totals
+    )
+    return weights, rest

@@ -34,7 +34,7 @@ class Placement:
         self.hosts: dict[str, Storage] = {}
         """Shared tensors, and graph inputs and outputs, as the host sees them."""
         self.fillable: list[tuple[int, Any]] = []
-        """Every buffer of activations with the index of a device that can fill it."""
+        """Every buffer of activations, and scratch memory, with the index of a device that can fill it."""
         self._storages: dict[Place, dict[int, Storage]] = {}
         """By device that sees them."""
         self._place_ends()

@@ -285,6 +285,21 @@ def test_units_obey_the_environment(
     assert limits.effective_units(driver, 16) == units
 
 
+@pytest.mark.parametrize("chosen", ["", "64KB"], ids=["by default", "by the user"])
+def test_local_memory_is_as_large_as_a_cache_while_drivers_load(
+    monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    variable = "CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE"
+    monkeypatch.delenv(variable, raising=False)
+    if chosen:
+        monkeypatch.setenv(variable, chosen)
+
+    with limits.widened_local_memory():
+        assert os.environ[variable] == (chosen or "1MB")
+
+    assert os.environ.get(variable, "") == chosen
+
+
 def fake(name: str, *, processor: str = "cpu X") -> OpenedDevice:
     driver, kind = name.split("-")[:2]
     info = DeviceInfo(

@@ -20,7 +20,7 @@ from codl.catalog.spec import LaunchBatch, Parameters, Selection, TensorArg
 from codl.devices.memory import Storage, storage_order
 from codl.devices.opencl import Device
 from codl.executor.compile import tensor_arguments
-from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
+from codl.ir.graph import FLOAT_BYTES, NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Op, ResidualOrder
 from codl.ir.regions import Boxes, Region, input_regions
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
@@ -137,8 +137,11 @@ def run_node(
         _fill(device, storages[name], value[tuple(map(slice, need.begin, need.end))])
     storages[node.output] = _place(device, region, gap=gap)
     _fill(device, storages[node.output], None)
-    for batch in row.describe(node, graph, Boxes.of([region]), device.info, parameters):
-        _launch(device, batch, storages, graph, source=row.source, parameters=parameters)
+    batches = row.describe(node, graph, Boxes.of([region]), device.info, parameters)
+    scratch = device.allocate(max(count_scratch(batch) for batch in batches))
+    device.fill(scratch, np.nan)
+    for batch in batches:
+        _launch(device, batch, storages, graph, scratch, source=row.source, parameters=parameters)
     return _read_output(device, storages[node.output])
 
 
@@ -265,6 +268,7 @@ def _launch(
     batch: LaunchBatch,
     storages: Mapping[str, Storage],
     graph: Graph,
+    scratch: Any,
     *,
     source: str,
     parameters: Parameters,
@@ -284,12 +288,21 @@ def _launch(
         kept.append(np.zeros(batch.zeros, np.float32))
     kept = [np.append(values, np.full(GUARD, np.nan, np.float32)) for values in kept]
     args += [device.upload(values) for values in kept]
+    if batch.scratch is not None:
+        args.append(scratch)
+    if batch.local is not None:
+        args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))
     for values in batch.scalars.values():
         args.append(np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0]))
     kernel = device.kernel(source, batch.entry, parameters)
     kernel.set_args(*args)
     cl.enqueue_nd_range_kernel(device.queue, kernel, global_size, batch.local_size)
     device.finish()
+
+
+def count_scratch(batch: LaunchBatch) -> int:
+    """Return the floats of scratch memory that the first candidate of ``batch`` takes."""
+    return 0 if batch.scratch is None else int(batch.scratch[0])
 
 
 def _tensor_args(arg: TensorArg, storages: Mapping[str, Storage]) -> list[Any]:
