@@ -3,6 +3,7 @@
 from codl.catalog.rows import (
     concat,
     conv2d,
+    conv2d_winograd,
     conv_transpose,
     copy,
     depthwise,
@@ -20,6 +21,7 @@ from codl.catalog.spec import Implementation
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *depthwise.IMPLEMENTATIONS,
+    *conv2d_winograd.IMPLEMENTATIONS,
     *conv2d.IMPLEMENTATIONS,
     *conv_transpose.IMPLEMENTATIONS,
     *matmul.IMPLEMENTATIONS,

@@ -36,15 +36,15 @@ def sample(op: Op, shapes: Mapping[str, Shape], constants: tuple[str, ...], out:
     return Sample(graph, row)
 
 
-def conv(channels: int, outputs: int, size: int, groups: int = 1) -> Sample:
+def conv(channels: int, outputs: int, size: int, *, groups: int = 1, tile: int = 1, row: str = "") -> Sample:
     """Return a 3x3 convolution of an image of ``size`` x ``size``."""
-    row = "depthwise_conv2d_rows__buffer" if groups == channels == outputs else "conv2d_gemm__buffer"
+    usual = "depthwise_conv2d_rows__buffer" if groups == channels == outputs else "conv2d_gemm__buffer"
     return sample(
-        Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), groups=groups),
+        Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), groups=groups, tile=(tile, tile)),
         {"x": (1, channels, size, size), "w": (outputs, channels // groups, 3, 3)},
         ("w",),
         (1, outputs, size, size),
-        row,
+        row or usual,
     )
 
 
@@ -53,6 +53,8 @@ NODES = {
     "conv-few-channels": conv(16, 3, 28),
     "conv-one-pixel": conv(16, 200, 1),
     "conv-groups": conv(16, 32, 7, groups=4),
+    "conv-in-tiles": conv(32, 64, 28, tile=4, row="conv2d_winograd_fused__buffer"),
+    "conv-in-tiles-deep": conv(512, 512, 28, tile=4, row="conv2d_winograd_staged__buffer"),
     "depthwise": conv(24, 24, 14, groups=24),
     "depthwise-multiplied": conv(8, 16, 14, groups=8),
     "conv-transposed": sample(
@@ -92,7 +94,7 @@ def device_info(vector_width: int) -> DeviceInfo:
         vector_width=vector_width,
         work_group_multiple=1,
         max_work_group_size=1024,
-        local_memory_bytes=32768,
+        local_memory_bytes=1 << 20,
         global_memory_bytes=2**32,
         alignment_bytes=128,
         has_images=False,

@@ -23,6 +23,7 @@ class Case:
     groups: int = 1
     batch: int = 1
     has_bias: bool = True
+    tile: Pair = (1, 1)
     epilogue: Epilogue = field(default_factory=Epilogue)
 
 
@@ -49,6 +50,7 @@ def build(case: Case) -> tuple[Graph, dict[str, FloatArray], FloatArray]:
         pads=case.pads,
         groups=case.groups,
         has_bias=case.has_bias,
+        tile=case.tile,
     )
     feeds = {"x": x}
     if case.epilogue.residual is not ResidualOrder.NONE:

@@ -1,0 +1,144 @@
+// Winograd's minimal filtering F(TILE x TILE, 3 x 3): the TILE x TILE outputs of a tile from EDGE x EDGE inputs by
+// POINTS products instead of 9 * TILE * TILE. Along each side the interpolation points are 0, 1, -1 (TILE 2) or
+// 0, +-sqrt(1/2), +-sqrt(2) (TILE 4), and infinity. Filters are transformed when they are packed.
+//
+// A tile's numbers come from its own inputs by the same operations wherever the tile lies in a launch. Tiles lie on
+// the grid of the whole tensor; outputs outside the launch's box are computed and not stored.
+//
+// Parameters  TILE outputs along each side (2 4); those of common/register_tile.h, rows being tiles
+// INPUTS_SPACE  address space of the transformed inputs
+#ifndef CODL_WINOGRAD_TILE_H
+#define CODL_WINOGRAD_TILE_H
+
+#include "common/register_tile.h"
+
+#define EDGE (TILE + 2)
+#define POINTS (EDGE * EDGE)
+// Floats from one tile's transformed inputs to the next one's; a power of two would crowd into few cache sets.
+#define TILE_STEP(channels) ((channels) + 16)
+
+#if TILE == 4
+#define EACH_EDGE(X) REPEAT_6(X)
+#define EACH_SIDE(X) REPEAT_4(X)
+#define ROOT_HALF ((VEC)(0.70710678f))
+#define ROOT_TWO ((VEC)(1.41421356f))
+// One line of inputs d0 .. d5 to its points v0 .. v5.
+#define TRANSFORM_INPUTS                                                                   \
+    const VEC even_1 = fma(d2, (VEC)(-2.0f), d4), odd_1 = fma(d1, (VEC)(-2.0f), d3);       \
+    const VEC even_2 = fma(d2, (VEC)(-0.5f), d4), odd_2 = fma(d1, (VEC)(-0.5f), d3);       \
+    const VEC v0 = fma(d2, (VEC)(-2.5f), d0 + d4), v5 = fma(d3, (VEC)(-2.5f), d1 + d5);    \
+    const VEC v1 = fma(odd_1, ROOT_HALF, even_1), v2 = fma(odd_1, -ROOT_HALF, even_1);     \
+    const VEC v3 = fma(odd_2, ROOT_TWO, even_2), v4 = fma(odd_2, -ROOT_TWO, even_2);
+// One line of products m0 .. m5 to its outputs y0 .. y3.
+#define TRANSFORM_PRODUCTS                                                                 \
+    const VEC sum_1 = m1 + m2, difference_1 = (m1 - m2) * ROOT_HALF;                       \
+    const VEC sum_2 = m3 + m4, difference_2 = (m3 - m4) * ROOT_TWO;                        \
+    const VEC y0 = m0 + sum_1 + sum_2, y1 = difference_1 + difference_2;                   \
+    const VEC y2 = fma(sum_1, (VEC)(0.5f), sum_2 * (VEC)(2.0f));                           \
+    const VEC y3 = fma(difference_1, (VEC)(0.5f), fma(difference_2, (VEC)(2.0f), m5));
+#else
+#define EACH_EDGE(X) REPEAT_4(X)
+#define EACH_SIDE(X) REPEAT_2(X)
+#define TRANSFORM_INPUTS const VEC v0 = d0 - d2, v1 = d1 + d2, v2 = d2 - d1, v3 = d3 - d1;
+#define TRANSFORM_PRODUCTS const VEC y0 = m0 + m1 + m2, y1 = m1 - m2 + m3;
+#endif
+
+#define LOAD_INPUT(i) const VEC d##i = VLOAD(at[i][j] + c);
+#define KEEP_COLUMN(i) lines[i][j] = v##i;
+#define LOAD_COLUMN(j) const VEC d##j = lines[i][j];
+#define STORE_POINT(j) VSTORE(v##j, points + (i * EDGE + j) * point_step + c);
+
+// Transforms the inputs of one tile, whose first row and column are y and x; outside the image lie zeros.
+static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points, int point_step, int channels,
+                                                     __global const float *image, int step_h, int step_w, int y,
+                                                     int x, int in_h, int in_w, __global const float *zeros) {
+    __global const float *at[EDGE][EDGE];
+    for (int i = 0; i < EDGE; ++i)
+        for (int j = 0; j < EDGE; ++j)
+            at[i][j] = (uint)(y + i) < (uint)in_h && (uint)(x + j) < (uint)in_w
+                           ? image + ((y + i) * step_h + (x + j) * step_w)
+                           : zeros;
+    for (int c = 0; c < channels; c += VECTOR) {
+        VEC lines[EDGE][EDGE];
+        for (int j = 0; j < EDGE; ++j) {
+            EACH_EDGE(LOAD_INPUT)
+            TRANSFORM_INPUTS
+            EACH_EDGE(KEEP_COLUMN)
+        }
+        for (int i = 0; i < EDGE; ++i) {
+            EACH_EDGE(LOAD_COLUMN)
+            TRANSFORM_INPUTS
+            EACH_EDGE(STORE_POINT)
+        }
+    }
+}
+
+// The products of MR tiles with one panel of filters at one point: sums over channels, kept for the transform.
+#define NO_BIAS(v) const VEC bias_##v = (VEC)(0.0f);
+#define AIM_TILE(m) INPUTS_SPACE const float *p##m = tile_points + m * TILE_STEP(channels);
+#define KEEP_PRODUCT(m)                                        \
+    LANE_0(VSTORE(a##m##_0, tile_products + m * NR);)          \
+    LANE_1(VSTORE(a##m##_1, tile_products + m * NR + VECTOR);) \
+    LANE_2(VSTORE(a##m##_2, tile_products + m * NR + 2 * VECTOR);) \
+    LANE_3(VSTORE(a##m##_3, tile_products + m * NR + 3 * VECTOR);)
+#define MULTIPLY_TILES               \
+    EACH_LANE(NO_BIAS)               \
+    REPEAT(MR, START_ROW)            \
+    REPEAT(MR, AIM_TILE)             \
+    ACCUMULATE(channels)             \
+    REPEAT(MR, KEEP_PRODUCT)
+
+#define LOAD_PRODUCT(i) const VEC m##i = VLOAD(products + ((i * EDGE + j) * point_step + v));
+#define KEEP_SIDE(i) lines[i][j] = y##i;
+#define LOAD_SIDE(j) const VEC m##j = lines[i][j];
+#define STORE_OUTPUT(j)                                                                                     \
+    if (j >= first_col && j < last_col) {                                                                   \
+        VEC value = y##j + start;                                                                           \
+        if (is_plain) {                                                                                     \
+            if (residual_order != RESIDUAL_NONE) value += VLOAD(r + j * residual_w);                        \
+            value = value < least ? least : value;                                                          \
+            value = value > most ? most : value;                                                            \
+            VSTORE(value, d + j * dst_w);                                                                   \
+        } else {                                                                                            \
+            store_output(value, d + j * dst_w, r + j * residual_w, low - v, high - v, residual_order,       \
+                         activation, alpha, beta);                                                          \
+        }                                                                                                   \
+    }
+
+static __attribute__((noinline)) void store_output(VEC value, __global float *dst, __global const float *residual,
+                                                   int low, int high, EPILOGUE_SCALARS) {
+    store_lanes(value, dst, 1, residual, 1, low, high, residual_order, activation, alpha, beta);
+}
+
+// Transforms the products of one tile and stores its outputs of one panel through the epilogue: rows [first_row,
+// last_row) and columns [first_col, last_col) of the tile, channels [low, high) of the panel.
+static __attribute__((noinline)) void store_tile(__local const float *products, int point_step,
+                                                 __global const float *bias, __global float *dst, int dst_h,
+                                                 int dst_w, __global const float *residual, int residual_h,
+                                                 int residual_w, int first_row, int last_row, int first_col,
+                                                 int last_col, int low, int high, EPILOGUE_SCALARS) {
+    const bool is_clip = activation == ACTIVATION_CLIP;
+    const VEC least = (VEC)(is_clip ? alpha : activation == ACTIVATION_RELU ? 0.0f : -INFINITY);
+    const VEC most = (VEC)(is_clip ? beta : INFINITY);
+    for (int v = 0; v < NR; v += VECTOR) {
+        if (v + VECTOR <= low || v >= high) continue;
+        const bool is_plain = low <= v && high >= v + VECTOR && activation <= ACTIVATION_CLIP &&
+                              residual_order <= RESIDUAL_BEFORE;
+        const VEC start = VLOAD(bias + v);
+        VEC lines[TILE][EDGE];
+        for (int j = 0; j < EDGE; ++j) {
+            EACH_EDGE(LOAD_PRODUCT)
+            TRANSFORM_PRODUCTS
+            EACH_SIDE(KEEP_SIDE)
+        }
+        for (int i = max(first_row, 0); i < min(last_row, TILE); ++i) {
+            EACH_EDGE(LOAD_SIDE)
+            TRANSFORM_PRODUCTS
+            __global float *d = dst + (i * dst_h + v);
+            __global const float *r = residual + (i * residual_h + v);
+            EACH_SIDE(STORE_OUTPUT)
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,169 @@
+"""Minimal filtering on every device, fused and staged: tile edges, padding, epilogues, cuts, accuracy."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from codl.catalog.choose import choose
+from codl.catalog.rows.conv2d_winograd import IMPLEMENTATIONS
+from codl.catalog.spec import Implementation, Parameters, Selection
+from codl.devices.opencl import Device
+from codl.ir.graph import FloatArray
+from codl.ir.ops import Conv2d, Epilogue
+from codl.ir.regions import Boxes, Region
+from tests.kernels.convolutions import Case, build
+from tests.kernels.harness import EPILOGUES, assert_right, cut, one_node_graph, run_node
+from tests.oracle import OPERATOR_TOLERANCE, relative_error
+
+FUSED, STAGED = IMPLEMENTATIONS
+EACH_ROW = pytest.mark.parametrize("row", IMPLEMENTATIONS, ids=["fused", "staged"])
+SMALL: Parameters = {"TILE": 4, "MR": 4, "NR": 8, "VECTOR": 4}
+
+
+def winograd(**facts: object) -> Case:
+    """Return a 3x3 convolution that may be computed in tiles of 4."""
+    usual: dict[str, object] = {"image": (11, 14), "inputs": 8, "outputs": 16, "tile": (4, 4)}
+    return Case(**(usual | facts))  # type: ignore[arg-type]
+
+
+def select(row: Implementation, **parameters: int) -> Selection:
+    """Return a row with these parameters and small ones besides."""
+    return Selection(implementation=row, parameters={**SMALL, **parameters})
+
+
+def cuts_of(shape: tuple[int, ...]) -> list[Region]:
+    """Return slices along every axis, on the grid and off it, and one off it on all sides."""
+    slices = [
+        *cut(shape, 0, [1]),
+        *cut(shape, 1, [1, shape[1] // 2, shape[1] - 1]),
+        *cut(shape, 2, [1, 4, shape[2] // 2, shape[2] - 1]),
+        *cut(shape, 3, [3, shape[3] // 2]),
+        Region.whole(shape).cut(1, 3, 7).cut(2, 2, 5).cut(3, 1, shape[3] - 1),
+    ]
+    return [region for region in slices if not region.is_empty]
+
+
+CASES = {
+    "usual": winograd(),
+    "one-tile": winograd(image=(3, 2)),
+    "whole-tiles": winograd(image=(8, 12)),
+    "many-tiles": winograd(image=(27, 33), inputs=4, outputs=20),
+    "no-padding": winograd(pads=(0, 0, 0, 0)),
+    "padding-at-one-side": winograd(pads=(2, 0, 1, 3)),
+    "wide-padding": winograd(image=(5, 6), pads=(5, 6, 7, 5)),
+    "batch-without-bias": winograd(image=(6, 9), batch=3, has_bias=False),
+    "few-outputs": winograd(outputs=3),
+    "many-panels": winograd(image=(5, 5), outputs=70),
+}
+
+
+@EACH_ROW
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_agrees_with_onnx_runtime_and_cuts_keep_bits(
+    device: Device, row: Implementation, case: Case, tile: int
+) -> None:
+    graph, feeds, reference = build(case)
+    assert_right(
+        device, graph, feeds, reference, slices=cuts_of(reference.shape), selection=select(row, TILE=tile)
+    )
+
+
+@EACH_ROW
+@pytest.mark.parametrize(
+    "columns", [pytest.param(n, id=name) for name, n in {"lt": 13, "eq": 16, "div": 32, "gt": 17}.items()]
+)
+@pytest.mark.parametrize(
+    "outputs", [pytest.param(n, id=name) for name, n in {"lt": 5, "eq": 8, "div": 24, "gt": 9}.items()]
+)
+def test_tile_edges(device: Device, row: Implementation, columns: int, outputs: int) -> None:
+    graph, feeds, reference = build(winograd(image=(4, columns), outputs=outputs))
+    slices = [*cut(reference.shape, 1, [outputs // 2]), *cut(reference.shape, 3, [columns // 2])]
+    assert_right(device, graph, feeds, reference, slices=slices, selection=select(row))
+
+
+@EACH_ROW
+@pytest.mark.parametrize(
+    "parameters",
+    [(2, 6, 16, 8), (4, 4, 8, 8), (4, 14, 32, 16), (2, 8, 16, 16), (4, 10, 4, 4)],
+    ids=lambda p: "x".join(map(str, p)),
+)
+def test_every_register_tile_gives_the_same_bits(
+    device: Device, row: Implementation, parameters: tuple[int, int, int, int]
+) -> None:
+    graph, feeds, reference = build(winograd(inputs=32, outputs=40))
+    tile, mr, nr, vector = parameters
+    usual = run_node(device, graph, feeds, selection=select(row, TILE=tile))
+    chosen = select(row, TILE=tile, MR=mr, NR=nr, VECTOR=vector)
+    np.testing.assert_array_equal(usual, run_node(device, graph, feeds, selection=chosen))
+    assert_right(device, graph, feeds, reference, selection=chosen)
+
+
+def test_both_arrangements_give_the_same_bits(device: Device) -> None:
+    graph, feeds, _ = build(winograd())
+    fused, staged = (run_node(device, graph, feeds, selection=select(row)) for row in IMPLEMENTATIONS)
+    np.testing.assert_array_equal(fused, staged)
+
+
+@pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)
+def test_epilogues(device: Device, epilogue: Epilogue) -> None:
+    graph, feeds, reference = build(winograd(image=(5, 6), outputs=13, epilogue=epilogue))
+    slices = [*cut(reference.shape, 1, [3, 8]), *cut(reference.shape, 2, [3])]
+    for row in IMPLEMENTATIONS:
+        assert_right(device, graph, feeds, reference, slices=slices, selection=select(row))
+
+
+def test_dense_storage_gives_the_bits_of_spaced_storage(device: Device) -> None:
+    graph, feeds, _ = build(winograd())
+    for row in IMPLEMENTATIONS:
+        dense, spaced = (run_node(device, graph, feeds, gap=gap, selection=select(row)) for gap in (0, 3))
+        np.testing.assert_array_equal(dense, spaced)
+
+
+@pytest.mark.parametrize("channels", [32, 128, 512])
+def test_stays_close_to_exact_sums(device: Device, channels: int) -> None:
+    graph, feeds, _ = build(winograd(image=(20, 20), inputs=channels, outputs=32))
+    exact = sum_exactly(feeds["x"], graph.constants["w"], graph.constants["b"])
+    for row in IMPLEMENTATIONS:
+        for tile in (2, 4):
+            value = run_node(device, graph, feeds, selection=select(row, TILE=tile))
+            assert relative_error(value, exact) <= OPERATOR_TOLERANCE
+
+
+def sum_exactly(x: FloatArray, weight: FloatArray, bias: FloatArray) -> FloatArray:
+    """Return a 3x3 convolution with padding 1, summed in float64."""
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))).astype(np.float64)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    total = np.einsum("nchwij,ocij->nohw", windows, weight.astype(np.float64), optimize=True)
+    return np.asarray(total + bias[:, None, None], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("side", "channels", "tile", "chosen"),
+    [(28, 64, 4, FUSED), (14, 128, 2, FUSED), (28, 1024, 4, STAGED), (28, 64, 1, None), (2, 512, 2, None)],
+    ids=["large", "middle", "deep", "untiled", "small"],
+)
+def test_is_chosen_where_it_saves_work(
+    device: Device, side: int, channels: int, tile: int, chosen: Implementation | None
+) -> None:
+    shape = (1, channels, side, side)
+    weight = np.zeros((channels, channels, 3, 3), np.float32)
+    op = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), tile=(tile, tile))
+    graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
+    row = choose(graph.nodes[0], graph, device.info).implementation
+    assert row == chosen if chosen else row not in IMPLEMENTATIONS
+
+
+@EACH_ROW
+def test_counts_the_work_of_each_candidate(device: Device, row: Implementation) -> None:
+    graph, _, reference = build(winograd(image=(40, 40)))
+    (node,) = graph.nodes
+    boxes: Iterable[Boxes] = (
+        Boxes.of(cut(reference.shape, 2, [20])),
+        Boxes.of([Region.whole(reference.shape)]),
+    )
+    halves, whole = (row.describe(node, graph, each, device.info, SMALL)[-1] for each in boxes)
+    assert halves.flops.tolist() == [whole.flops[0] // 2] * 2
+    assert (halves.units["steps"] < whole.units["steps"]).all()
+    assert halves.written_bytes.sum() == whole.written_bytes[0]
