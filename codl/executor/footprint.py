@@ -76,10 +76,12 @@ def count_operands(
             for arg in batch.tensors:
                 if arg.name in graph.constants:
                     found[arg.name, 0, -1] = max(1, graph.constants[arg.name].size)
-            if 0 in batch.global_size[0] or batch.panel_begin is None or batch.panel_end is None:
+            if 0 in batch.global_size[0]:
                 continue
             if batch.scratch is not None:
                 scratch[action.device] = max(scratch[action.device], int(batch.scratch[0]))
+            if batch.panel_begin is None or batch.panel_end is None:
+                continue
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
             for packed in batch.packed:
                 key = packed.key, begin, end

@@ -159,7 +159,9 @@ def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> d
         ),
         "packed": (
             PackedArg(
-                key=f"{names!r}/winograd{tile}/nr{nr}", pack=partial(_pack, names=names, tile=tile, nr=nr)
+                key=f"{names!r}/winograd{tile}/nr{nr}",
+                pack=partial(_pack, names=names, tile=tile, nr=nr),
+                panel_floats=nr * (1 + points_of(tile) * x[1]),
             ),
         ),
         "panel_begin": tiles.panel_begin,
