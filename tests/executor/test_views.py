@@ -18,8 +18,7 @@ from codl.plan.schedule import make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Plan
 from codl.plan.views import find_views
-from tests.exactness import DEVICES, POISONS, declare_discrete
-from tests.executor.test_sharing import ARRANGEMENTS
+from tests.exactness import ARRANGEMENTS, DEVICES, POISONS, declare_discrete
 from tests.oracle import NETWORK_TOLERANCE, random_feeds, relative_error, run_reference
 from tests.random_plans import draw_plan
 
