@@ -97,9 +97,8 @@ def test_what_lies_in_place_is_not_copied(device: str) -> None:
     assert executable.launch_count == others + 2  # `a` into `ab`, and `b` for the second time
 
 
-@pytest.mark.parametrize("arrangement", ["coherent", *ARRANGEMENTS])
-def test_views_are_exact(arrangement: str) -> None:
-    sharing, discrete = ARRANGEMENTS.get(arrangement, (None, ()))
+@pytest.mark.parametrize(("sharing", "discrete"), ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+def test_views_are_exact(sharing: Sharing, discrete: tuple[int, ...]) -> None:
     graph, feeds = dense_graph(), random_feeds(dense_block())
     expected = run_reference(dense_block(), feeds, graph.outputs)
     devices = declare_discrete(open_devices(DEVICES), *(index % len(DEVICES) for index in discrete))
