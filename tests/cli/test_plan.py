@@ -66,7 +66,8 @@ def test_written_file_is_the_plan(codl: Codl, model: Path, tmp_path: Path) -> No
     assert Plan.load(tmp_path / "plan.json") == Plan.from_json(done.values)
 
 
-def test_named_devices_need_not_exist(codl: Codl, model: Path) -> None:
+def test_named_devices_need_not_exist(codl: Codl, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CODL_SHARING", raising=False)
     done = codl("plan", model, "--devices", "left-cpu,right-gpu", "--planner", "even", "--json")
 
     assert done.code == 0

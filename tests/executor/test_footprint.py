@@ -66,7 +66,8 @@ def test_names_alone_tell_how_memory_is_shared(monkeypatch: pytest.MonkeyPatch) 
     assert set(arrange_named(names).modes) == {Sharing.COPIED}
 
 
-def test_weights_of_devices_known_by_name_only_are_null() -> None:
+def test_weights_of_devices_known_by_name_only_are_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CODL_SHARING", raising=False)
     graph = tiny_graph("mobilenet_v2")
     names = ("left-cpu", "right-cpu")
     counted = count_footprint(graph, plan_even(graph, devices=names), arrange_named(names))
