@@ -47,10 +47,14 @@ class Case:
     model: onnx.ModelProto
 
     @cached_property
+    def plain_graph(self) -> Graph:
+        """The network as it is: intermediates share memory."""
+        return load_graph(self.model.SerializeToString())
+
+    @cached_property
     def graph(self) -> Graph:
         """The network with every intermediate as an output."""
-        graph = load_graph(self.model.SerializeToString())
-        return graph.with_outputs(node.output for node in graph.nodes)
+        return self.plain_graph.with_outputs(node.output for node in self.plain_graph.nodes)
 
     @cached_property
     def feeds(self) -> dict[str, FloatArray]:
@@ -66,10 +70,22 @@ class Case:
         return Weights(self.graph)
 
     def find_errors(
-        self, plan: Plan, devices: Sequence[Device], *, sharing: Sharing | None = None
+        self,
+        plan: Plan,
+        devices: Sequence[Device],
+        *,
+        graph: Graph | None = None,
+        sharing: Sharing | None = None,
     ) -> Iterator[str]:
-        """Yield a sentence for each tensor that is wrong, or that differs between two kinds of poison."""
-        executable = compile_plan(self.graph, plan, devices, weights=self.weights, sharing=sharing)
+        """Yield a sentence for each tensor that is wrong, or that differs between two kinds of poison.
+
+        Args:
+            plan: A plan of `graph`.
+            devices: Its devices.
+            graph: The network with the outputs to look at; by default all intermediates.
+            sharing: How unified devices share memory; by default as they usually do.
+        """
+        executable = compile_plan(graph or self.graph, plan, devices, weights=self.weights, sharing=sharing)
         results = []
         for poison in POISONS:
             executable.poison(poison)
