@@ -82,6 +82,8 @@ def count_operands(
                 scratch[action.device] = max(scratch[action.device], int(batch.scratch[0]))
             if batch.panel_begin is None or batch.panel_end is None:
                 continue
+            if batch.scratch is not None:
+                scratch[action.device] = max(scratch[action.device], int(batch.scratch[0]))
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
             for packed in batch.packed:
                 key = packed.key, begin, end
