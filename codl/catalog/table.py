@@ -3,6 +3,7 @@
 from codl.catalog.rows import (
     concat,
     conv2d,
+    conv2d_pointwise,
     conv2d_winograd,
     conv_transpose,
     copy,
@@ -22,6 +23,7 @@ from codl.catalog.spec import Implementation
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *depthwise.IMPLEMENTATIONS,
     *conv2d_winograd.IMPLEMENTATIONS,
+    *conv2d_pointwise.IMPLEMENTATIONS,
     *conv2d.IMPLEMENTATIONS,
     *conv_transpose.IMPLEMENTATIONS,
     *matmul.IMPLEMENTATIONS,

@@ -1,0 +1,145 @@
+"""1x1 convolutions without padding: a matrix product over pixels, in groups or not."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, pack_panels
+from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.windows import constant_names, has_constant_weights
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    ceil_div,
+    kernel_box,
+    plain_arg,
+    spread,
+)
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.ops import Conv2d
+from codl.ir.regions import Boxes, input_boxes
+from codl.machine import DeviceInfo
+
+_LEAST_STEPS = 1024
+"""Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles."""
+_ITEMS_PER_UNIT = 16
+"""Work-items for each compute unit where there are enough tiles: the last ones leave a unit idle briefly."""
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    op = node.op
+    if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
+        return None
+    if op.kernel != (1, 1) or any(op.pads):
+        return None
+    _, outputs, height, width = graph.shape(node.output)
+    return choose_tile(
+        info.vector_width,
+        rows=height * width,
+        channels=outputs // op.groups,
+        depth=graph.shape(node.inputs[1])[1],
+    )
+
+
+def _pack(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, vectors: int, lanes: int
+) -> FloatArray:
+    """Return the panels of a weight [OC, IC/G, 1, 1] and its bias."""
+    weight, *bias = (constants[name] for name in names)
+    matrix = weight.reshape(len(weight), -1)
+    return pack_panels(matrix, bias[0] if bias else None, groups=groups, vectors=vectors, lanes=lanes)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op = node.op
+    assert isinstance(op, Conv2d)
+    names, x, shape = constant_names(node, op), graph.shape(node.inputs[0]), graph.shape(node.output)
+    group_outputs, depth = shape[1] // op.groups, x[1] // op.groups
+    group_panels = count_panels(group_outputs, parameters)
+    panel = parameters["VECTORS"] * parameters["VECTOR"]
+    begin, end = kernel_box(out)
+    extent = end - begin
+    panel_begin, last_panel = (
+        channel // group_outputs * group_panels + channel % group_outputs // panel
+        for channel in (begin[:, 3], end[:, 3] - 1)
+    )
+    panels = last_panel + 1 - panel_begin
+    tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
+    # A work-item takes several tiles of one panel, or all panels of its tiles, while enough items are left.
+    fair = np.maximum(tiles * extent[:, 0] * panels // (_ITEMS_PER_UNIT * info.units), 1)
+    wanted = np.minimum(fair, -(-_LEAST_STEPS // depth))
+    item_panels = np.where(wanted >= panels, panels, 1)
+    item_tiles = np.clip(wanted // item_panels, 1, tiles)
+    global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), extent[:, 0]], axis=1)
+    items = spread(global_size.prod(axis=1), info.units)
+    busiest = items * item_panels * item_tiles
+    read = input_boxes(node, graph, out)[0].size
+    residual = out.size if node.residual else 0
+    return (
+        LaunchBatch(
+            entry="conv2d_pointwise__buffer",
+            tensors=(
+                plain_arg(node.output, shape),
+                plain_arg(node.inputs[0], x),
+                plain_arg(node.residual or node.output, shape),
+            ),
+            packed=(
+                PackedArg(
+                    key=f"{names!r}/ohwi/groups{op.groups}/{parameters['VECTORS']}x{parameters['VECTOR']}",
+                    pack=partial(
+                        _pack,
+                        names=names,
+                        groups=op.groups,
+                        vectors=parameters["VECTORS"],
+                        lanes=parameters["VECTOR"],
+                    ),
+                ),
+            ),
+            panel_begin=panel_begin,
+            panel_end=panel_begin + panels,
+            global_size=global_size,
+            scalars={
+                "image_begin": begin[:, 0],
+                "row_begin": begin[:, 1],
+                "col_begin": begin[:, 2],
+                "channel_begin": begin[:, 3],
+                "row_end": end[:, 1],
+                "col_end": end[:, 2],
+                "channel_end": end[:, 3],
+                "panel_begin": panel_begin,
+                "item_panels": item_panels,
+                "panels": panels,
+                "item_tiles": item_tiles,
+                **constants_like(
+                    out,
+                    group_panels=group_panels,
+                    group_outputs=group_outputs,
+                    group_inputs=depth,
+                    stride_h=op.stride[0],
+                    stride_w=op.stride[1],
+                ),
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            units={"steps": busiest * depth, "tiles": busiest, "items": items},
+            read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
+            written_bytes=FLOAT_BYTES * out.size,
+            flops=2 * depth * out.size,
+        ),
+    )
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name="conv2d_pointwise__buffer",
+        source="conv2d/conv2d_pointwise__buffer.cl",
+        allowed=ALLOWED_TILES,
+        accepts=_accept,
+        describe=_describe,
+    ),
+)

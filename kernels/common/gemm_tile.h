@@ -1,0 +1,90 @@
+// A register tile of a matrix product: MR rows x VECTORS vectors, every accumulator a named variable.
+// Every output is one fma chain over K in ascending order that starts from the panel's bias row, so its bits do
+// not depend on the tile or mask path it lies in. Vector v of a panel begins at channel `start_<v>` of its group;
+// the last ones step back so that they end with the group, and lanes that two vectors share are equal.
+//
+// Parameters  MR rows; VECTORS vectors of a row (1 to 5); VECTOR lanes of a vector (4 8 16)
+#ifndef CODL_GEMM_TILE_H
+#define CODL_GEMM_TILE_H
+
+#include "common/tensor.h"
+#include "common/activate.h"
+#include "common/repeat.h"
+
+#define PANEL (VECTORS * VECTOR)
+
+// One statement for each vector of a row: EACH_VECTOR(X) is X(0) X(1) ..., EACH_IN_ROW(X, m) is X(m, 0) X(m, 1) ...
+#define EACH_VECTOR(X) REPEAT(VECTORS, X)
+#define IN_ROW_1(X, m) X(m, 0)
+#define IN_ROW_2(X, m) IN_ROW_1(X, m) X(m, 1)
+#define IN_ROW_3(X, m) IN_ROW_2(X, m) X(m, 2)
+#define IN_ROW_4(X, m) IN_ROW_3(X, m) X(m, 3)
+#define IN_ROW_5(X, m) IN_ROW_4(X, m) X(m, 4)
+#define IN_ROW_OF(COUNT, X, m) IN_ROW_##COUNT(X, m)
+#define IN_ROW(COUNT, X, m) IN_ROW_OF(COUNT, X, m)
+#define EACH_IN_ROW(X, m) IN_ROW(VECTORS, X, m)
+
+// Accumulators a<m>_<v>, all rows starting from the panel's bias.
+#define LOAD_BIAS(v) const VEC bias_##v = VLOAD(weight + v * VECTOR);
+#define START_VECTOR(m, v) VEC a##m##_##v = bias_##v;
+#define START_ROW(m) EACH_IN_ROW(START_VECTOR, m)
+
+// One step of K: the row pointers p<m> advance together by index k; `weight` points at the step's row of the panel.
+#define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR);
+#define STEP_VECTOR(m, v) a##m##_##v = fma(s##m, w_##v, a##m##_##v);
+#define STEP_ROW(m)                        \
+    const VEC s##m = (VEC)(p##m[k]);       \
+    EACH_IN_ROW(STEP_VECTOR, m)
+#define COMPUTE_TILE(depth)                \
+    EACH_VECTOR(LOAD_BIAS)                 \
+    REPEAT(MR, START_ROW)                  \
+    for (int k = 0; k < (depth); ++k) {    \
+        weight += PANEL;                   \
+        EACH_VECTOR(LOAD_WEIGHT)           \
+        REPEAT(MR, STEP_ROW)               \
+    }                                      \
+    weight += PANEL;
+
+// Stores lanes [low, high) of one vector through any epilogue. Out of line: with its many cases around the named
+// vectors, Intel's compiler keeps the tile out of registers.
+static __attribute__((noinline)) void store_lanes(const float *lanes, __global float *dst,
+                                                  __global const float *residual, int low, int high,
+                                                  EPILOGUE_SCALARS) {
+    float results[VECTOR], others[VECTOR];
+    const int first = max(low, 0), last = min(high, VECTOR);
+    for (int i = 0; i < VECTOR; ++i)
+        others[i] = residual_order != RESIDUAL_NONE && i >= first && i < last ? residual[i] : 0.0f;
+    VEC value = VLOAD(lanes);
+    if (residual_order == RESIDUAL_BEFORE) value += VLOAD(others);
+    value = ACTIVATE(VEC, value);
+    if (residual_order == RESIDUAL_AFTER) value += VLOAD(others);
+    VSTORE(value, results);
+    for (int i = first; i < last; ++i) dst[i] = results[i];
+}
+
+// Stores the row a<m> at channel 0 of its group at d<m>, residual at r<m>, channels [low, high) of the group.
+#define STORE_ANY_VECTOR(m, v)                                                                          \
+    {                                                                                                   \
+        float lanes[VECTOR];                                                                            \
+        VSTORE(a##m##_##v, lanes);                                                                      \
+        store_lanes(lanes, d##m + start_##v, r##m + start_##v, low - start_##v, high - start_##v,       \
+                    residual_order, activation, alpha, beta);                                           \
+    }
+#define STORE_ANY_ROW(m) EACH_IN_ROW(STORE_ANY_VECTOR, m)
+
+// The same for whole vectors and frequent epilogues: activations are a least and a greatest value.
+#define IS_PLAIN_EPILOGUE (activation <= ACTIVATION_CLIP && residual_order <= RESIDUAL_BEFORE)
+#define PLAIN_BOUNDS                                                                                    \
+    const bool is_clip = activation == ACTIVATION_CLIP;                                                 \
+    const VEC least = (VEC)(is_clip ? alpha : activation == ACTIVATION_RELU ? 0.0f : -INFINITY);        \
+    const VEC most = (VEC)(is_clip ? beta : INFINITY);
+#define ADD_VECTOR(m, v) a##m##_##v += VLOAD(r##m + start_##v);
+#define BOUND_VECTOR(m, v)                                          \
+    a##m##_##v = a##m##_##v < least ? least : a##m##_##v;           \
+    a##m##_##v = a##m##_##v > most ? most : a##m##_##v;             \
+    VSTORE(a##m##_##v, d##m + start_##v);
+#define STORE_PLAIN_ROW(m)                                                     \
+    if (residual_order != RESIDUAL_NONE) { EACH_IN_ROW(ADD_VECTOR, m) }        \
+    EACH_IN_ROW(BOUND_VECTOR, m)
+
+#endif

@@ -1,0 +1,99 @@
+// conv2d_pointwise__buffer: dst[n, oh, ow, oc] = epilogue(bias[oc] + sum over ic of src[n, ih, iw, ic] * weight)
+// with ih = oh * stride_h, iw = ow * stride_w; a 1x1 convolution without padding, in groups or not.
+//
+// Arguments
+//   dst       float [N, OH, OW, OC], oc innermost   the box [begin, end) is written, nothing else
+//   src       float [N, H, W, IC], ic innermost     the pixels of the box are read, in the groups of its channels
+//   residual  as dst                                read when residual_order is not 0
+//   weights   float [G * panels of a group, 1 + IC/G, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
+//   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
+//             the launch, tiles a work-item takes, panels, outputs and inputs of a group, strides, epilogue
+// Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Parameters  MR 1 2 3 4 5 6 8 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Tested by   tests/kernels/test_conv2d_pointwise.py
+//
+// Pixels are those of the box in row-major order; where its rows follow each other in memory they are one line.
+// Panels lie on the grid of their group, whose last vectors step back to end with it.
+#ifndef MR
+#define MR 6
+#endif
+#ifndef VECTORS
+#define VECTORS 2
+#endif
+#ifndef VECTOR
+#define VECTOR 8
+#endif
+#include "common/gemm_tile.h"
+
+// Where pixel m of the tile lies in source, output and residual; past the end the last one again.
+#define DECLARE_PIXEL(m) int from_##m, to_##m, with_##m;
+#define PLACE_ON_LINE(m)                                      \
+    {                                                         \
+        const int step = min(m, left - 1);                    \
+        from_##m = from + step * stride_w * src_w;            \
+        to_##m = to + step * dst_w;                           \
+        with_##m = with + step * residual_w;                  \
+    }
+#define PLACE_IN_BOX(m)                                       \
+    from_##m = AT(src, n, oh * stride_h, ow * stride_w, 0);   \
+    to_##m = AT(dst, n, oh, ow, 0);                           \
+    with_##m = AT(residual, n, oh, ow, 0);                    \
+    if (left > m + 1 && ++ow == col_end) { ow = col_begin; ++oh; }
+#define AIM_PIXEL(m)                                          \
+    __global const float *p##m = inputs + from_##m;
+#define STORE_PIXEL(m)                                        \
+    if (left > m) {                                           \
+        __global float *d##m = outputs + to_##m;              \
+        __global const float *r##m = others + with_##m;       \
+        STORE_PIXEL_ROW(m)                                    \
+    }
+#define PLACE_VECTOR(v) const int start_##v = min(first_channel + v * VECTOR, last_start);
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__buffer(
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
+    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
+    int panel_begin, int item_panels, int panels, int item_tiles, int group_panels, int group_outputs,
+    int group_inputs, int stride_h, int stride_w, EPILOGUE_SCALARS) {
+    const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
+    const int n = image_begin + get_global_id(2);
+    const bool is_line = dst_h == columns * dst_w && stride_h * src_h == columns * stride_w * src_w &&
+                         (residual_order == RESIDUAL_NONE || residual_h == columns * residual_w);
+    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int last_start = max(0, group_outputs - VECTOR);
+    const int begin = get_global_id(0) * item_tiles * MR, end = min(pixels, begin + item_tiles * MR);
+    for (int first = begin; first < end; first += MR) {
+        const int left = pixels - first;
+        int oh = row_begin + first / columns, ow = col_begin + first % columns;
+        REPEAT(MR, DECLARE_PIXEL)
+        if (is_line || ow + MR <= col_end) {
+            const int from = AT(src, n, oh * stride_h, ow * stride_w, 0);
+            const int to = AT(dst, n, oh, ow, 0), with = AT(residual, n, oh, ow, 0);
+            REPEAT(MR, PLACE_ON_LINE)
+        } else {
+            REPEAT(MR, PLACE_IN_BOX)
+        }
+        __global const float *weight = weights + item_begin * ((size_t)(group_inputs + 1) * PANEL);
+        for (int item = item_begin; item < item_end; ++item) {
+            const int panel = panel_begin + item, group = panel / group_panels;
+            const int first_channel = (panel - group * group_panels) * PANEL;
+            EACH_VECTOR(PLACE_VECTOR)
+            __global const float *inputs = src + group * group_inputs;
+            REPEAT(MR, AIM_PIXEL)
+            COMPUTE_TILE(group_inputs)
+            __global float *outputs = dst + group * group_outputs;
+            __global const float *others = residual + group * group_outputs;
+            const int low = channel_begin - group * group_outputs;
+            const int high = min(channel_end - group * group_outputs, group_outputs);
+            if (IS_PLAIN_EPILOGUE && low <= start_0 && high >= min(first_channel + PANEL, group_outputs) &&
+                group_outputs >= VECTOR) {
+                PLAIN_BOUNDS
+#define STORE_PIXEL_ROW STORE_PLAIN_ROW
+                REPEAT(MR, STORE_PIXEL)
+            } else {
+#undef STORE_PIXEL_ROW
+#define STORE_PIXEL_ROW STORE_ANY_ROW
+                REPEAT(MR, STORE_PIXEL)
+            }
+        }
+    }
+}
