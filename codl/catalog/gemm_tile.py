@@ -15,17 +15,23 @@ ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
 """Allowed values of the tile's parameters."""
 _REGISTERS = {4: 16, 8: 16, 16: 32}
 """Vector registers by lanes of a vector: 16 until AVX2, 32 with AVX-512."""
-_TILE_COST, _ROW_COST, _STORE_COST = 30.0, 4.0, 2.0
-"""Work of a tile, of each of its rows and of storing one vector, in cycles of two vector products.
+_SPARE_REGISTERS = 3
+"""Registers that the end of a tile uses beside its accumulators; without them it passes through memory."""
+_TILE_COST, _ROW_COST, _STORE_COST, _SPILL_COST = 10.0, 4.0, 2.0, 60.0
+"""Work of a tile, of each of its rows, of storing one vector, and of too few registers, in cycles.
 
-Source: fitted to 1x1 convolutions of the benchmark networks on AVX-512 with Intel's driver.
+Source: fitted to 1x1 convolutions of the benchmark networks on AVX-512 with Intel's driver, every tile tried.
 """
 
 
 def is_tile(parameters: Parameters) -> bool:
     """Return whether the accumulators, a row of weights and one input fit the registers of a vector unit."""
+    return _count_registers(parameters) <= _REGISTERS[parameters["VECTOR"]]
+
+
+def _count_registers(parameters: Parameters) -> int:
     rows, vectors = parameters["MR"], parameters["VECTORS"]
-    return rows * vectors + vectors + 1 <= _REGISTERS[parameters["VECTOR"]]
+    return rows * vectors + vectors + 1
 
 
 def choose_tile(vector_width: int, *, rows: int, channels: int, depth: int) -> Parameters:
@@ -52,11 +58,13 @@ def _tiles(lanes: int) -> Iterator[Parameters]:
 
 
 def _count_cycles(tile: Parameters, *, rows: int, channels: int, depth: int) -> float:
-    """Return what one group costs: two products or two loads a cycle, and the tiles' starts and ends."""
+    """Return what one group costs: products, loads and weights from a cache in K's steps, and ends."""
     height, vectors = tile["MR"], tile["VECTORS"]
-    tiles = -(-rows // height) * -(-channels // (vectors * tile["VECTOR"]))
-    step = max(height * vectors, height + vectors, 8) / 2
-    return tiles * (depth * step + _TILE_COST + height * _ROW_COST + height * vectors * _STORE_COST)
+    tiles = -(-rows // height) * count_panels(channels, tile)
+    step = max(height * vectors, height + vectors, 4 * vectors, 8) / 2
+    is_full = _count_registers(tile) + _SPARE_REGISTERS > _REGISTERS[tile["VECTOR"]]
+    ends = _TILE_COST + height * _ROW_COST + height * vectors * _STORE_COST + is_full * _SPILL_COST
+    return tiles * (depth * step + ends)
 
 
 def count_panels(channels: int, parameters: Parameters) -> int:

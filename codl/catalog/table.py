@@ -16,6 +16,7 @@ from codl.catalog.rows import (
     reduce,
     reshape,
     resize,
+    shuffle,
     softmax,
 )
 from codl.catalog.spec import Implementation
@@ -33,6 +34,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *normalize.IMPLEMENTATIONS,
     *softmax.IMPLEMENTATIONS,
     *concat.IMPLEMENTATIONS,
+    *shuffle.IMPLEMENTATIONS,
     *copy.IMPLEMENTATIONS,
     *pad.IMPLEMENTATIONS,
     *resize.IMPLEMENTATIONS,

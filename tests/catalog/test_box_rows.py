@@ -64,7 +64,8 @@ SAMPLES = {
     ),
     "space-to-depth": sample(SpaceToDepth(block=2), X, (), (2, 160, 15, 10), "layout_copy__buffer"),
     "depth-to-space": sample(DepthToSpace(block=2), X, (), (2, 10, 60, 40), "layout_copy__buffer"),
-    "shuffle": sample(ChannelShuffle(groups=4), X, (), X["x"], "layout_copy__buffer"),
+    "shuffle": sample(ChannelShuffle(groups=4), X, (), X["x"], "layout_shuffle__buffer"),
+    "shuffle-other": sample(ChannelShuffle(groups=5), X, (), X["x"], "layout_copy__buffer"),
     "slice": sample(
         Slice(begin=(1, 3, 29, 0), step=(1, 2, -3, 1)), X, (), (1, 18, 10, 20), "layout_copy__buffer"
     ),

@@ -6,6 +6,7 @@ from onnx import helper
 
 from codl.catalog.choose import choose
 from codl.catalog.rows.copy import COPY
+from codl.catalog.rows.shuffle import SHUFFLE
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Shape
 from codl.ir.ops import ChannelShuffle, DepthToSpace, Op, Slice, Transpose
@@ -46,15 +47,20 @@ DEPTHS: dict[str, tuple[Shape, int]] = {
 SHUFFLES: dict[str, tuple[Shape, int]] = {
     "two": ((2, 24, 3, 4), 2),
     "three": ((1, 9, 2, 3), 3),
+    "four": ((1, 112, 3, 4), 4),
+    "eight": ((2, 40, 2, 3), 8),
+    "eight-wide": ((1, 120, 2, 3), 8),
     "all": ((1, 5, 2, 3), 5),
     "one": ((1, 6, 2, 3), 1),
 }
 
 
-def check(device: Device, op: Op, x: FloatArray, reference: FloatArray, *, gap: int = 3) -> None:
-    """Assert that ``op`` makes ``reference`` of ``x``, whole and in slices, by copies of boxes."""
+def check(
+    device: Device, op: Op, x: FloatArray, reference: FloatArray, *, gap: int = 3, row: str = COPY
+) -> None:
+    """Assert that ``op`` makes ``reference`` of ``x``, whole and in slices, by the kernel ``row``."""
     graph = one_node_graph(op, {"x": x}, reference.shape)
-    assert choose(graph.nodes[0], graph, device.info).implementation.name == COPY
+    assert choose(graph.nodes[0], graph, device.info).implementation.name == row
     assert_right(device, graph, {"x": x}, reference, slices=slices_of(reference.shape), gap=gap, tolerance=0)
 
 
@@ -105,7 +111,8 @@ def test_channel_shuffle_agrees_with_onnx_runtime_under_cuts(
     device: Device, shape: Shape, groups: int, gap: int
 ) -> None:
     x = random_array(*shape)
-    check(device, ChannelShuffle(groups=groups), x, shuffle(x, groups), gap=gap)
+    row = SHUFFLE if groups in {2, 3, 4, 8} else COPY
+    check(device, ChannelShuffle(groups=groups), x, shuffle(x, groups), gap=gap, row=row)
 
 
 def shuffle(x: FloatArray, groups: int) -> FloatArray:
@@ -120,4 +127,11 @@ def shuffle(x: FloatArray, groups: int) -> FloatArray:
 def test_tile_edges(device: Device, length: int) -> None:
     x = random_array(1, 2 * length, 2, 3)
     check(device, Slice(begin=(0, length, 0, 0), step=(1, 1, 1, 1)), x, np.array(x[:, length:]))
-    check(device, ChannelShuffle(groups=length), x, shuffle(x, length))
+    check(device, ChannelShuffle(groups=2 * length), x, shuffle(x, 2 * length))
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4, 8])
+@pytest.mark.parametrize("size", EDGES.values(), ids=EDGES)
+def test_tile_edges_of_a_shuffle(device: Device, size: int, groups: int) -> None:
+    x = random_array(1, groups * size, 2, 3)
+    check(device, ChannelShuffle(groups=groups), x, shuffle(x, groups), row=SHUFFLE)

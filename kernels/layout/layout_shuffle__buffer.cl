@@ -1,0 +1,60 @@
+// layout_shuffle__buffer: dst[n, h, w, place * GROUPS + group] = src[n, h, w, group * size + place]
+//
+// Arguments
+//   dst     float [N, H, W, C], channels dense; the box is written, nothing else
+//   src     float [N, H, W, C], channels dense; only what the box takes is read
+//   box     first coordinates and lengths in dst; what a work-item takes (common/runs.h)
+//   size    channels of a group, C / GROUPS
+// Launch      global (ceil(channels / item_channels), ceil(rows / item_rows), 1)   local (1, 1, 1)
+// Parameters  GROUPS 2 3 4 8
+// Tested by   tests/kernels/test_moves.py
+#include "common/runs.h"
+
+#ifndef GROUPS
+#define GROUPS 4
+#endif
+
+// Four places of every group are turned at once: vectors x<group> to vectors that lie one after the other.
+#define LOAD_GROUP(g) const float4 x##g = vload4(0, s + g * size);
+#if GROUPS == 2
+#define TURN_FOUR                                                                                         \
+    LOAD_GROUP(0) LOAD_GROUP(1)                                                                           \
+    vstore8((float8)(x0.x, x1.x, x0.y, x1.y, x0.z, x1.z, x0.w, x1.w), 0, d);
+#elif GROUPS == 3
+#define TURN_FOUR                                                                                         \
+    LOAD_GROUP(0) LOAD_GROUP(1) LOAD_GROUP(2)                                                             \
+    vstore8((float8)(x0.x, x1.x, x2.x, x0.y, x1.y, x2.y, x0.z, x1.z), 0, d);                              \
+    vstore4((float4)(x2.z, x0.w, x1.w, x2.w), 0, d + 8);
+#elif GROUPS == 4
+#define PLACE(i) (float4)(x0.i, x1.i, x2.i, x3.i)
+#define TURN_FOUR                                                                                         \
+    LOAD_GROUP(0) LOAD_GROUP(1) LOAD_GROUP(2) LOAD_GROUP(3)                                               \
+    vstore16((float16)(PLACE(x), PLACE(y), PLACE(z), PLACE(w)), 0, d);
+#else
+#define PLACE(i) (float8)(x0.i, x1.i, x2.i, x3.i, x4.i, x5.i, x6.i, x7.i)
+#define TURN_FOUR                                                                                         \
+    LOAD_GROUP(0) LOAD_GROUP(1) LOAD_GROUP(2) LOAD_GROUP(3)                                               \
+    LOAD_GROUP(4) LOAD_GROUP(5) LOAD_GROUP(6) LOAD_GROUP(7)                                               \
+    vstore16((float16)(PLACE(x), PLACE(y)), 0, d);                                                        \
+    vstore16((float16)(PLACE(z), PLACE(w)), 0, d + 16);
+#endif
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void layout_shuffle__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int size) {
+    FOR_EACH_RUN(run, 1) {
+        const int n = n_begin + run.row / (h_count * w_count), h = h_begin + run.row / w_count % h_count;
+        const int w = w_begin + run.row % w_count, begin = c_begin + run.channel, end = begin + run.length;
+        for (int line = 0; line < run.lines; ++line) {
+            __global const float *pixel = src + AT(src, n, h, w + line, 0);
+            __global float *d = dst + AT(dst, n, h, w + line, begin);
+            int channel = begin;
+            for (; channel < end && channel % GROUPS != 0; ++channel)
+                *d++ = pixel[channel % GROUPS * size + channel / GROUPS];
+            __global const float *s = pixel + channel / GROUPS;
+            for (; channel + 4 * GROUPS <= end; channel += 4 * GROUPS, s += 4, d += 4 * GROUPS) {
+                TURN_FOUR
+            }
+            for (; channel < end; ++channel) *d++ = pixel[channel % GROUPS * size + channel / GROUPS];
+        }
+    }
+}
