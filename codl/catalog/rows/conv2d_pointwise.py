@@ -99,6 +99,7 @@ def _describe(
                         vectors=parameters["VECTORS"],
                         lanes=parameters["VECTOR"],
                     ),
+                    panel_floats=panel * (1 + depth),
                 ),
             ),
             panel_begin=panel_begin,

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.register_tile import pack_panels
-from codl.catalog.rows.boxes import ITEMS_PER_UNIT
+from codl.catalog.gemm_tile import pack_panels
+from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
 from codl.catalog.spec import (
     Implementation,
@@ -24,6 +24,9 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
+_HEIGHTS = {4: (6, 7, 8), 8: (6, 7, 8), 16: (7, 8, 10, 12, 14)}
+"""By lanes of a vector, tile heights that the registers hold."""
+
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     op = node.op
@@ -35,13 +38,19 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     lanes = max(4, min(16, info.vector_width))
     while lanes > 4 and channels <= lanes // 2:
         lanes //= 2
-    return {"MR": 8 if lanes == 16 else 6, "NR": lanes, "VECTOR": lanes}
+    return {"MR": _choose_height(lanes, graph.shape(node.output)[3]), "NR": lanes, "VECTOR": lanes}
+
+
+def _choose_height(lanes: int, width: int) -> int:
+    """Return the pixels of a tile that cover a row with the fewest to spare, rather many than few."""
+    return min(_HEIGHTS[lanes], key=lambda height: (-(-width // height) * (height + 1), -height))
 
 
 def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
-    """Return [ceil(C / nr), 1 + KH*KW, nr], the bias in row 0."""
+    """Return [ceil(C / nr), 1 + KH*KW, nr], the bias in row 0; the last panel ends with the last channel."""
     weight, *bias = (constants[name] for name in names)
-    return pack_panels(weight.reshape(len(weight), -1), bias[0] if bias else None, groups=1, nr=nr)
+    filters = weight.reshape(len(weight), -1)
+    return pack_panels(filters, bias[0] if bias else None, groups=1, vectors=1, lanes=nr)
 
 
 def _describe(
@@ -81,6 +90,7 @@ def _describe(
             ),
             panel_begin=panel_begin,
             panel_end=panel_end,
+            zeros=nr,
             global_size=global_size,
             scalars={
                 "image_begin": begin[:, 0],
@@ -92,6 +102,7 @@ def _describe(
                 "panel_begin": panel_begin,
                 "item_panels": item_panels,
                 "panels": panels,
+                **constants_like(out, channels=shape[1]),
                 **window_scalars(node, graph, out),
                 **epilogue_scalars(node.epilogue, count),
             },
@@ -107,7 +118,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     Implementation(
         name="depthwise_conv2d_rows__buffer",
         source="depthwise_conv2d/depthwise_conv2d_rows__buffer.cl",
-        allowed={"MR": (6, 8), "NR": (4, 8, 16), "VECTOR": (4, 8, 16)},
+        allowed={"MR": (6, 7, 8, 10, 12, 14), "NR": (4, 8, 16), "VECTOR": (4, 8, 16)},
         accepts=_accept,
         describe=_describe,
     ),
