@@ -5,17 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-import pyopencl as cl
-
 from codl.catalog.choose import choose
 from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.devices.launch import bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
 from codl.devices.meeting import start_order
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
-from codl.errors import DeviceError
 from codl.executor.footprint import add_bytes, list_memory
 from codl.executor.placement import Placement
 from codl.executor.run import Executable
@@ -34,7 +31,6 @@ from codl.plan.steps import Plan
 Call = Callable[[], object]
 Entry = tuple[Call, Label | None]
 """A prepared call and what it does; None for one that no trace shows."""
-_INT_LIMIT = 2**31
 
 
 def compile_plan(
@@ -224,36 +220,27 @@ class _Compiler:
         label: Label,
     ) -> None:
         """Bind one kernel: the first candidate of ``batch`` with every argument fixed."""
-        global_size = tuple(int(size) for size in batch.global_size[0])
-        if 0 in global_size:
+        if 0 in batch.global_size[0]:
             return
         owner = self._devices[label.device]
-        kernel = owner.kernel(source, batch.entry, parameters)
-        args: list[Any] = []
-        for arg, storage in zip(batch.tensors, storages, strict=True):
-            args += tensor_arguments(arg, storage)
+        panels: list[Any] = []
         if batch.panel_begin is not None and batch.panel_end is not None:
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
             panels = [self._weights.panels(packed, owner, begin, end) for packed in batch.packed]
             for buffer in panels:
                 self._count(buffer, label.device)
-            args += panels
-        if batch.zeros:
-            args.append(owner.zeros(batch.zeros))
-        if batch.scratch is not None:
-            self._scratches[label.device].request(kernel, len(args), int(batch.scratch[0]))
-            args.append(None)
-        if batch.local is not None:
-            args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))
-        args += [
-            np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0])
-            for values in batch.scalars.values()
-        ]
-        kernel.set_args(*args)
-        self._keep.append((kernel, args))  # OpenCL retains no buffer for a bound kernel
+        launch = bind_launch(
+            owner, batch, tensors=storages, panels=panels, source=source, parameters=parameters
+        )
+        if launch is None:
+            return
+        if batch.scratch is not None and launch.scratch_position is not None:
+            self._scratches[label.device].request(
+                launch.kernel, launch.scratch_position, int(batch.scratch[0])
+            )
+        self._keep.append(launch)
         self._launch_count += 1
-        call = partial(cl.enqueue_nd_range_kernel, owner.queue, kernel, global_size, batch.local_size)
-        self._pending[label.device].append((call, label))
+        self._pending[label.device].append((launch.enqueue, label))
 
 
 def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
@@ -267,26 +254,3 @@ def _moves_nothing(batch: LaunchBatch, storages: Sequence[Storage]) -> bool:
     """Return whether a copy's source lies where it would be copied to."""
     target, source = map(tensor_arguments, batch.tensors, storages)
     return target == source
-
-
-def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:
-    """Return the six kernel arguments of a tensor operand: buffer, offset, strides of n, h, w, c.
-
-    Raises:
-        DeviceError: The tensor is too large, or lies too far from its buffer's start, for 32-bit indices.
-    """
-    offset = storage.offset + sum(o * s for o, s in zip(arg.origin, storage.strides, strict=True))
-    strides = [0 if entry is None else storage.strides[entry[0]] * entry[1] for entry in arg.dims]
-    values = (offset, *strides)
-    if storage.region.size >= _INT_LIMIT:
-        raise DeviceError(
-            f"tensor {arg.name!r}: got {storage.region.size} elements, "
-            "expected fewer than 2^31 on one device; cut it among more devices"
-        )
-    if storage.base + storage.region.size >= _INT_LIMIT or max(map(abs, values)) >= _INT_LIMIT:
-        raise DeviceError(
-            f"tensor {arg.name!r}: got a place at elements {storage.base} to "
-            f"{storage.base + storage.region.size} of the memory that activations share, expected one below "
-            "2^31; use a smaller batch, or longer chains and more devices, so that less is alive at a time"
-        )
-    return [storage.buffer, *(np.int32(value) for value in values)]

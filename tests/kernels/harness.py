@@ -16,10 +16,10 @@ import pyopencl as cl
 from onnx import TensorProto, helper
 
 from codl.catalog.choose import choose
-from codl.catalog.spec import LaunchBatch, Parameters, Selection, TensorArg
+from codl.catalog.spec import LaunchBatch, Parameters, Selection
+from codl.devices.launch import bind_launch
 from codl.devices.memory import Storage, storage_order
 from codl.devices.opencl import Device
-from codl.executor.compile import tensor_arguments
 from codl.ir.graph import FLOAT_BYTES, NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Op, ResidualOrder
 from codl.ir.regions import Boxes, Region, input_regions
@@ -274,30 +274,25 @@ def _launch(
     parameters: Parameters,
 ) -> None:
     """Enqueue the first candidate of ``batch`` and wait for it."""
-    global_size = tuple(int(size) for size in batch.global_size[0])
-    if 0 in global_size:
-        return
-    args: list[Any] = [value for arg in batch.tensors for value in _tensor_args(arg, storages)]
-    kept: list[FloatArray] = []
+    panels: list[Any] = []
     for packed in batch.packed:
         assert batch.panel_begin is not None
         assert batch.panel_end is not None
-        panels = packed.pack(graph.constants)[int(batch.panel_begin[0]) : int(batch.panel_end[0])]
-        kept.append(panels.reshape(-1))
-    if batch.zeros:
-        kept.append(np.zeros(batch.zeros, np.float32))
-    kept = [np.append(values, np.full(GUARD, np.nan, np.float32)) for values in kept]
-    args += [device.upload(values) for values in kept]
-    if batch.scratch is not None:
-        args.append(scratch)
-    if batch.local is not None:
-        args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))
-    for values in batch.scalars.values():
-        args.append(np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0]))
-    kernel = device.kernel(source, batch.entry, parameters)
-    kernel.set_args(*args)
-    cl.enqueue_nd_range_kernel(device.queue, kernel, global_size, batch.local_size)
-    device.finish()
+        begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
+        panels.append(_upload_guarded(device, packed.pack(graph.constants)[begin:end]))
+    launch = bind_launch(
+        device,
+        batch,
+        tensors=[storages[arg.name] for arg in batch.tensors],
+        panels=panels,
+        zeros=_upload_guarded(device, np.zeros(batch.zeros, np.float32)),
+        scratch=scratch,
+        source=source,
+        parameters=parameters,
+    )
+    if launch is not None:
+        launch.enqueue()
+        device.finish()
 
 
 def count_scratch(batch: LaunchBatch) -> int:
@@ -305,5 +300,6 @@ def count_scratch(batch: LaunchBatch) -> int:
     return 0 if batch.scratch is None else int(batch.scratch[0])
 
 
-def _tensor_args(arg: TensorArg, storages: Mapping[str, Storage]) -> list[Any]:
-    return tensor_arguments(arg, storages[arg.name])
+def _upload_guarded(device: Device, values: FloatArray) -> Any:
+    """Return a buffer of ``values`` with NaN behind them."""
+    return device.upload(np.append(values.reshape(-1), np.full(GUARD, np.nan, np.float32)))

@@ -14,9 +14,9 @@ from codl.catalog.rows.concat import CONCAT
 from codl.catalog.rows.copy import COPY, copy_batch
 from codl.catalog.rows.reshape import GATHER
 from codl.catalog.spec import Selection
+from codl.devices.launch import tensor_arguments
 from codl.devices.memory import Storage, place_host
 from codl.devices.opencl import Device
-from codl.executor.compile import tensor_arguments
 from codl.ir.graph import FloatArray, Shape
 from codl.ir.ops import Concat, Reshape, SpaceToDepth
 from codl.ir.regions import Boxes, Region

@@ -1,0 +1,104 @@
+"""A kernel with all of its arguments fixed: what the executor plays, the profiler and the tuner time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.devices.memory import Storage
+from codl.devices.opencl import Device
+from codl.errors import DeviceError
+from codl.ir.graph import FLOAT_BYTES
+
+_INT_LIMIT = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundLaunch:
+    """A prepared launch; calling `enqueue` any number of times is all that is left to do."""
+
+    enqueue: Callable[[], object]
+    kernel: Any
+    args: tuple[Any, ...]
+    """Kept as long as the kernel: OpenCL retains no buffer for it."""
+    scratch_position: int | None = None
+    """Which argument is scratch memory, where the kernel takes some."""
+
+
+def bind_launch(
+    device: Device,
+    batch: LaunchBatch,
+    *,
+    tensors: Sequence[Storage],
+    panels: Sequence[Any] = (),
+    zeros: Any = None,
+    scratch: Any = None,
+    source: str,
+    parameters: Parameters,
+) -> BoundLaunch | None:
+    """Return the launch of the first candidate of ``batch``, or None when it has nothing to do.
+
+    Args:
+        device: Whose queue takes it.
+        batch: The launch description.
+        tensors: Where each of the batch's tensors lies, in its order.
+        panels: Buffers of the panels that the launch reads of each packed constant, in the batch's order.
+        zeros: What the kernel reads as padding, if it asks for that; the device's own zeros by default.
+        scratch: Buffer of scratch memory, where the batch asks for it; it may be set later.
+        source: Kernel file, relative to kernels/.
+        parameters: What the program is built with.
+
+    Raises:
+        BuildError: The driver refused the kernel.
+        DeviceError: A tensor is out of reach of 32-bit indices.
+    """
+    global_size = tuple(int(size) for size in batch.global_size[0])
+    if 0 in global_size:
+        return None
+    kernel = device.kernel(source, batch.entry, parameters)
+    args: list[Any] = []
+    for arg, storage in zip(batch.tensors, tensors, strict=True):
+        args += tensor_arguments(arg, storage)
+    args += panels
+    if batch.zeros:
+        args.append(device.zeros(batch.zeros) if zeros is None else zeros)
+    scratch_position = None
+    if batch.scratch is not None:
+        scratch_position = len(args)
+        args.append(scratch)
+    if batch.local is not None:
+        args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))
+    args += [
+        np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0])
+        for values in batch.scalars.values()
+    ]
+    kernel.set_args(*args)
+    call = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, global_size, batch.local_size)
+    return BoundLaunch(enqueue=call, kernel=kernel, args=tuple(args), scratch_position=scratch_position)
+
+
+def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:
+    """Return the six kernel arguments of a tensor operand: buffer, offset, strides of n, h, w, c.
+
+    Raises:
+        DeviceError: The tensor is too large, or lies too far from its buffer's start, for 32-bit indices.
+    """
+    offset = storage.offset + sum(o * s for o, s in zip(arg.origin, storage.strides, strict=True))
+    strides = [0 if entry is None else storage.strides[entry[0]] * entry[1] for entry in arg.dims]
+    values = (offset, *strides)
+    if storage.region.size >= _INT_LIMIT:
+        raise DeviceError(
+            f"tensor {arg.name!r}: got {storage.region.size} elements, "
+            "expected fewer than 2^31 on one device; cut it among more devices"
+        )
+    if storage.base + storage.region.size >= _INT_LIMIT or max(map(abs, values)) >= _INT_LIMIT:
+        raise DeviceError(
+            f"tensor {arg.name!r}: got a place at elements {storage.base} to "
+            f"{storage.base + storage.region.size} of the memory that activations share, expected one below "
+            "2^31; use a smaller batch, or longer chains and more devices, so that less is alive at a time"
+        )
+    return [storage.buffer, *(np.int32(value) for value in values)]
