@@ -1,5 +1,6 @@
 """Facts about hardware, as data: what a device is, not how to talk to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,3 +44,32 @@ class DeviceInfo:
     has_fp16: bool
     is_unified: bool
     """Whether the device computes in the host's memory."""
+
+    @property
+    def vector_registers(self) -> int:
+        """Registers of `vector_width` floats that a work-item can use.
+
+        Source:
+            x86-64: 32 with AVX-512, 16 before. GPUs: 255 of one float, some of them for addresses.
+        """
+        if self.vector_width == 1:
+            return 224
+        return 32 if self.vector_width >= 16 else 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """The highest rates that a device was seen to reach, all of its units together, in a quiet minute."""
+
+    flops: Mapping[int, float]
+    """Floating-point operations a second in multiply-adds, by lanes of the vectors."""
+    bandwidth: tuple[tuple[int, float], ...]
+    """(bytes that are walked again and again, bytes a second), rising footprints."""
+    reference_seconds: Mapping[str, float]
+    """What each reference kernel took in that minute."""
+
+    def find_bandwidth(self, footprint: float) -> float:
+        """Return the bytes a second that no kernel over this many bytes can pass."""
+        rates = [rate for size, rate in self.bandwidth if size >= footprint]
+        below = [rate for size, rate in self.bandwidth if size < footprint][-1:]
+        return max(rates + below)

@@ -83,11 +83,18 @@ class LaunchBatch:
     read_bytes: IntArray
     written_bytes: IntArray
     flops: IntArray
+    """What the region's values need, whatever the kernel computes besides."""
+    busiest_flops: IntArray | None = None
+    """What the busiest compute unit computes at the least: tiles that reach beyond the region and a last wave
+    of few work-items count (see `busiest_share`). None where nobody has counted."""
 
 
 Parameters = Mapping[str, int]
 Describe = Callable[[Node, Graph, Boxes, DeviceInfo, Parameters], tuple[LaunchBatch, ...]]
 Accepts = Callable[[Node, Graph, DeviceInfo], Parameters | None]
+Fits = Callable[[Node, Graph, DeviceInfo, Parameters], bool]
+OPERATOR_TOLERANCE = 1e-5
+"""max|error| / max|reference| of an operator that sums its products one after the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +111,13 @@ class Implementation:
     """Parameters for a node on a device, or None when this row cannot compute the node."""
     describe: Describe
     """Launch description over arrays of output boxes (non-empty ones)."""
+    fits: Fits | None = None
+    """Whether parameters other than those of `accepts` may compute a node it accepts. Without it, those may
+    that keep the rules of the register tile, and change nothing but MR, NR and VECTOR."""
+    inner_loop: str | None = None
+    """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
+    tolerance: float = OPERATOR_TOLERANCE
+    """max|error| / max|reference| that the row's arithmetic may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +126,11 @@ class Selection:
 
     implementation: Implementation
     parameters: Parameters
+
+    def __str__(self) -> str:
+        """Return name and parameters, such as `conv2d_gemm__buffer MR=6 NR=16 VECTOR=8`."""
+        values = (f"{name}={value}" for name, value in sorted(self.parameters.items()))
+        return " ".join((self.implementation.name, *values))
 
 
 def plain_arg(name: str, shape: Shape) -> TensorArg:
@@ -166,3 +185,14 @@ def ceil_div(value: IntArray, divisor: int | IntArray) -> IntArray:
 def spread(items: IntArray, units: int) -> IntArray:
     """Return how many of ``items`` equal work-items the busiest of ``units`` compute units gets."""
     return ceil_div(items, max(1, units))
+
+
+def busiest_share(item: IntArray | int, *, full_items: IntArray, units: int) -> IntArray:
+    """Return what the busiest compute unit does at the least: some unit gets a full share of whole items.
+
+    Args:
+        item: Work of a full item.
+        full_items: Work-items that are not cut short by an edge.
+        units: Compute units.
+    """
+    return np.asarray(item * spread(full_items, units))

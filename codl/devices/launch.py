@@ -1,5 +1,6 @@
 """A kernel with all of its arguments fixed: what the executor plays, the profiler and the tuner time."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,8 +10,10 @@ import numpy as np
 import pyopencl as cl
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.devices.limits import pinned_caller
 from codl.devices.memory import Storage
 from codl.devices.opencl import Device
+from codl.devices.timing import Row
 from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES
 
@@ -79,6 +82,32 @@ def bind_launch(
     kernel.set_args(*args)
     call = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, global_size, batch.local_size)
     return BoundLaunch(enqueue=call, kernel=kernel, args=tuple(args), scratch_position=scratch_position)
+
+
+def time_launches(device: Device, launches: Sequence[BoundLaunch], *, repeats: int = 1) -> Row:
+    """Return a row that plays launches one after the other and waits for them; its time is that of one play.
+
+    Args:
+        device: Whose launches they are.
+        launches: What to play, in order.
+        repeats: Plays before the wait: many for what is short beside it.
+
+    A row raises DeviceError when the driver fails.
+    """
+    calls = [launch.enqueue for launch in launches] * repeats
+
+    def measure(_keep: Sequence[BoundLaunch] = launches) -> float:
+        try:
+            with pinned_caller():
+                start = time.perf_counter()
+                for call in calls:
+                    call()
+                device.finish()
+                return (time.perf_counter() - start) / repeats
+        except cl.Error as error:
+            raise DeviceError(f"{device.info.name}: launch failed with {error}; run `codl doctor`") from error
+
+    return measure
 
 
 def tensor_arguments(arg: TensorArg, storage: Storage) -> list[Any]:

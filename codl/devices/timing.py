@@ -18,6 +18,8 @@ Series = np.ndarray[Any, np.dtype[np.float64]]
 CONTROL_SUFFIX = "#2"
 _CHECK_EVERY = 5
 _RESAMPLES = 1000
+_QUIET_PERCENT = 10
+_BETTER_PERCENT = 25
 
 
 def time_call(call: Callable[[], object]) -> Row:
@@ -60,6 +62,15 @@ class Rounds:
     def ratio(self, above: str | Sequence[str], below: str | Sequence[str]) -> Ratio:
         """Return how many times longer `above` took than `below`; of several rows the slowest counts."""
         return summarise_ratios(self._slowest(above) / self._slowest(below))
+
+    def undisturbed_ratio(self, above: str, below: str) -> float:
+        """Return how many times longer `above` took than `below` in the better rounds of each.
+
+        For few and short samples: where other programs take the processor away for longer than a sample
+        lasts, some samples are whole and some are not, and a median of few ratios is neither.
+        """
+        better = (self.percentile(name, _BETTER_PERCENT) for name in (above, below))
+        return next(better) / next(better)
 
     def median(self, name: str) -> float:
         """Return the median time of a row, in seconds."""
@@ -122,6 +133,40 @@ def interleave(
             if all(rounds.ratio(above, below).width < width for above, below in watch):
                 break
     return _freeze(taken)
+
+
+class Sampler:
+    """Takes samples between reference rows, so that they can be compared with samples of another minute.
+
+    A sample is worth its ratio to a reference of the same round. Times are that ratio times the reference's
+    quiet time: what the reference takes when the machine is at its best, in this sampler's life.
+
+    Args:
+        references: Rows of fixed work, by names that no sample has.
+    """
+
+    def __init__(self, references: Mapping[str, Row]) -> None:
+        self.references = dict(references)
+        self._taken: dict[str, list[float]] = {name: [] for name in references}
+
+    def take(
+        self, rows: Mapping[str, Row], *, watch: Sequence[tuple[str, str]] = (), **limits: Any
+    ) -> Rounds:
+        """Return the times of ``rows`` and of the references, in rounds.
+
+        Args:
+            rows: What to sample, by name.
+            watch: Pairs of names whose ratio matters, as in `interleave`.
+            limits: Other arguments of `interleave`.
+        """
+        rounds = interleave({**rows, **self.references}, watch=watch, **limits)
+        for name, times in self._taken.items():
+            times.extend(rounds.seconds[name].tolist())
+        return rounds
+
+    def quiet_seconds(self, reference: str) -> float:
+        """Return the 10th percentile of all times of a reference so far, in seconds."""
+        return float(np.percentile(self._taken[reference], _QUIET_PERCENT))
 
 
 def summarise_ratios(ratios: Series) -> Ratio:

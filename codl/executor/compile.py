@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from codl.catalog.choose import choose
+from codl.catalog.choose import NO_DATABASES, Databases, choose
+from codl.catalog.database import EMPTY
 from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.devices.launch import bind_launch, tensor_arguments
@@ -40,6 +41,7 @@ def compile_plan(
     *,
     weights: Weights | None = None,
     sharing: Sharing | None = None,
+    databases: Databases = NO_DATABASES,
 ) -> Executable:
     """Return the executable of ``plan``: everything fixed, nothing left to decide.
 
@@ -50,6 +52,7 @@ def compile_plan(
         weights: Packed constants shared with other plans of the same graph.
         sharing: How devices that compute in the host's memory see each other's results; chosen from the
             devices by default. Those with memory of their own are sent copies in any case.
+        databases: What is known of the best kernels, by device name; without it rules choose them.
 
     Raises:
         PlanError: The plan breaks a law.
@@ -58,15 +61,24 @@ def compile_plan(
     """
     check_plan(plan, graph)
     arrangement = arrange([device.info for device in devices], sharing)
-    return _Compiler(graph, plan, devices, weights or Weights(graph), arrangement).compile()
+    return _Compiler(
+        graph, plan, devices, weights=weights or Weights(graph), arrangement=arrangement, databases=databases
+    ).compile()
 
 
 class _Compiler:
     def __init__(
-        self, graph: Graph, plan: Plan, devices: Sequence[Device], weights: Weights, arrangement: Arrangement
+        self,
+        graph: Graph,
+        plan: Plan,
+        devices: Sequence[Device],
+        *,
+        weights: Weights,
+        arrangement: Arrangement,
+        databases: Databases,
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
-        self._weights, self._arrangement = weights, arrangement
+        self._weights, self._arrangement, self._databases = weights, arrangement, databases
         self._schedule = make_schedule(graph, plan, arrangement)
         self._placement = Placement(graph, self._schedule, devices, arrangement)
         self._held: dict[Map, HeldRegion] = {}
@@ -178,7 +190,7 @@ class _Compiler:
                 for batch, storages in moving:
                     self._bind(batch, storages, COPY_ROW.source, {}, label)
                 return
-        selection = choose(node, self._graph, info)
+        selection = choose(node, self._graph, info, self._databases.get(info.name, EMPTY))
         row = selection.implementation
         for batch in row.describe(node, self._graph, boxes, info, selection.parameters):
             self._bind(batch, self._operands(action, batch), row.source, selection.parameters, label)

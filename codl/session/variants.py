@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from codl.catalog.stored import load_databases
 from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
 from codl.executor.run import Executable
@@ -89,7 +90,9 @@ def compile_variant(
         devices = tuple(device.with_profiling() for device in devices)
     names = [argument.name for argument in model.outputs]
     return Variant(
-        executable=compile_plan(model.graph, plan, devices),
+        executable=compile_plan(
+            model.graph, plan, devices, databases=load_databases(device.info for device in devices)
+        ),
         tensors=dict(zip(names, model.graph.outputs, strict=True)),
     )
 

@@ -12,6 +12,8 @@ import numpy as np
 from codl.assets import digest_code
 from codl.cache.folders import PLANS
 from codl.cache.sealed import SealedFile
+from codl.catalog.choose import Databases
+from codl.catalog.stored import load_databases
 from codl.devices.opencl import open_devices
 from codl.errors import CacheError, PlanError
 from codl.executor.compile import compile_plan
@@ -43,23 +45,28 @@ def find_fastest(graph: Graph, plan: Plan) -> Plan:
         candidates += [plan_single(graph, device=name, devices=(name,)) for name in plan.devices]
     if len(candidates) == 1:
         return plan
-    key = _make_key(graph, candidates, [device.info for device in open_devices(plan.devices)])
+    infos = [device.info for device in open_devices(plan.devices)]
+    databases = load_databases(infos)
+    key = _make_key(graph, candidates, infos, databases)
     known = PLANS.read(key, lambda entry: _read_plan(entry, graph))
     if known is not None:
         return known
-    fastest = _measure_fastest(graph, candidates)
+    fastest = _measure_fastest(graph, candidates, databases)
     text = json.dumps(fastest.to_json()).encode()
     what = f"{graph.name} over {', '.join(plan.devices)}: {fastest.planner}"
     PLANS.write(key, {_ENTRY: np.frombuffer(text, np.uint8)}, about={"what": what})
     return fastest
 
 
-def _make_key(graph: Graph, candidates: Sequence[Plan], infos: Sequence[DeviceInfo]) -> str:
+def _make_key(
+    graph: Graph, candidates: Sequence[Plan], infos: Sequence[DeviceInfo], databases: Databases
+) -> str:
     """Return what tells one measurement from every other."""
     told = {
         "graph": graph.fingerprint,
         "candidates": [[plan.devices, plan.profiles, plan.to_json()["steps"]] for plan in candidates],
         "devices": [asdict(info) for info in infos],
+        "kernels": {name: repr(database) for name, database in databases.items()},
         "sharing": os.environ.get("CODL_SHARING", ""),
         "code": digest_code("catalog", "devices", "executor", "plan", "session"),
     }
@@ -75,9 +82,12 @@ def _read_plan(entry: SealedFile, graph: Graph) -> Plan:
     return plan
 
 
-def _measure_fastest(graph: Graph, candidates: Sequence[Plan]) -> Plan:
+def _measure_fastest(graph: Graph, candidates: Sequence[Plan], databases: Databases) -> Plan:
     weights = Weights(graph)
-    executables = [compile_plan(graph, c, open_devices(c.devices), weights=weights) for c in candidates]
+    executables = [
+        compile_plan(graph, c, open_devices(c.devices), weights=weights, databases=databases)
+        for c in candidates
+    ]
     feeds = {name: np.zeros(graph.shape(name), np.float32) for name in graph.inputs}
     rounds = [[_time(executable, feeds) for executable in executables] for _ in range(_ROUNDS + 1)]
     best = np.min(rounds[1:], axis=0)

@@ -15,6 +15,7 @@ from codl.catalog.spec import (
     LaunchBatch,
     PackedArg,
     Parameters,
+    busiest_share,
     ceil_div,
     kernel_box,
     plain_arg,
@@ -116,6 +117,11 @@ def _describe(
                 **window_scalars(node, graph, out),
                 **epilogue_scalars(node.epilogue, count),
             },
+            busiest_flops=busiest_share(
+                2 * depth * parameters["MR"] * parameters["NR"] * item_panels,
+                full_items=tiles * extent[:, 0] * (panels // item_panels),
+                units=info.units,
+            ),
             units={"steps": busiest * depth, "tiles": busiest, "items": items},
             read_bytes=FLOAT_BYTES * (read + residual + panels * parameters["NR"] * (1 + depth)),
             written_bytes=FLOAT_BYTES * out.size,
@@ -131,5 +137,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_TILES,
         accepts=_accept,
         describe=_describe,
+        inner_loop="reference/reference_tile__buffer.cl",
     ),
 )

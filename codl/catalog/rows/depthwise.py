@@ -14,6 +14,7 @@ from codl.catalog.spec import (
     LaunchBatch,
     PackedArg,
     Parameters,
+    busiest_share,
     ceil_div,
     kernel_box,
     plain_arg,
@@ -44,6 +45,12 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 def _choose_height(lanes: int, width: int) -> int:
     """Return the pixels of a tile that cover a row with the fewest to spare, rather many than few."""
     return min(_HEIGHTS[lanes], key=lambda height: (-(-width // height) * (height + 1), -height))
+
+
+def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    """Return whether the tile is one vector wide, as the kernel wants it."""
+    del node, graph, info
+    return parameters["NR"] == parameters["VECTOR"]
 
 
 def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
@@ -106,6 +113,11 @@ def _describe(
                 **window_scalars(node, graph, out),
                 **epilogue_scalars(node.epilogue, count),
             },
+            busiest_flops=busiest_share(
+                2 * taps * nr * parameters["MR"] * ceil_div(extent[:, 2], parameters["MR"]) * item_panels,
+                full_items=rows * (panels // item_panels),
+                units=info.units,
+            ),
             units={"steps": busiest * tiles * taps, "tiles": busiest * tiles},
             read_bytes=FLOAT_BYTES * (read + residual + panels * nr * (1 + taps)),
             written_bytes=FLOAT_BYTES * out.size,
@@ -121,5 +133,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed={"MR": (6, 7, 8, 10, 12, 14), "NR": (4, 8, 16), "VECTOR": (4, 8, 16)},
         accepts=_accept,
         describe=_describe,
+        fits=_fits,
     ),
 )

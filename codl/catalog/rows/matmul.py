@@ -17,6 +17,7 @@ from codl.catalog.spec import (
     Parameters,
     Scalar,
     TensorArg,
+    busiest_share,
     ceil_div,
     plain_arg,
     spread,
@@ -90,6 +91,7 @@ def _describe_packed(
                 **cover.scalars,
                 **epilogue_scalars(node.epilogue, out.count),
             },
+            busiest_flops=cover.busiest_flops(info, parameters),
             units=cover.units(info),
             read_bytes=read,
             written_bytes=written,
@@ -121,6 +123,7 @@ def _describe_plain(
                 **constants_like(out, has_bias=op.has_bias),
                 **epilogue_scalars(node.epilogue, out.count),
             },
+            busiest_flops=cover.busiest_flops(info, parameters),
             units=cover.units(info),
             read_bytes=read,
             written_bytes=written,
@@ -157,6 +160,11 @@ class _Cover:
         """Return the tiles of the busiest compute unit and the steps of K inside them."""
         tiles = spread(self.global_size.prod(axis=1), info.units)
         return {"steps": tiles * self.depth, "tiles": tiles}
+
+    def busiest_flops(self, info: DeviceInfo, parameters: Parameters) -> IntArray:
+        """Return what the busiest compute unit computes: work-items are one tile each, and all alike."""
+        tile = 2 * self.depth * parameters["MR"] * parameters["NR"]
+        return busiest_share(tile, full_items=self.global_size.prod(axis=1), units=info.units)
 
 
 def _cover(node: Node, graph: Graph, out: Boxes, parameters: Parameters) -> _Cover:
@@ -219,6 +227,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_TILES,
         accepts=_accept_packed,
         describe=_describe_packed,
+        inner_loop="reference/reference_tile__buffer.cl",
     ),
     Implementation(
         name="gemm_plain__buffer",
@@ -226,5 +235,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_TILES,
         accepts=_accept_plain,
         describe=_describe_plain,
+        inner_loop="reference/reference_tile__buffer.cl",
     ),
 )

@@ -1,0 +1,76 @@
+"""Everything that could compute a node on a device: each row that accepts it, with each set of parameters."""
+
+from collections.abc import Iterator
+from itertools import product
+
+from codl.catalog.spec import Implementation, Parameters, Selection
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.ir.graph import Graph, Node
+from codl.machine import DeviceInfo
+
+_TILE = ("MR", "NR", "VECTOR")
+_VECTORS = (1, 2, 4)
+"""Vectors in a row of the register tile."""
+
+
+def iterate_candidates(
+    node: Node, graph: Graph, info: DeviceInfo, rows: tuple[Implementation, ...] = IMPLEMENTATIONS
+) -> Iterator[Selection]:
+    """Yield rows with parameters that can compute ``node``, each row's own choice before its others.
+
+    Args:
+        node: The operator.
+        graph: Where its shapes and constants are found.
+        info: The device.
+        rows: The table.
+    """
+    for row in rows:
+        default = row.accepts(node, graph, info)
+        if default is None:
+            continue
+        yield Selection(implementation=row, parameters=default)
+        for values in product(*row.allowed.values()):
+            parameters = dict(zip(row.allowed, values, strict=True))
+            other = Selection(implementation=row, parameters=parameters)
+            if parameters != default and can_use(other, node, graph, info, default=default):
+                yield other
+
+
+def can_use(selection: Selection, node: Node, graph: Graph, info: DeviceInfo, *, default: Parameters) -> bool:
+    """Return whether a row that accepts a node may compute it with the parameters of ``selection``.
+
+    Args:
+        selection: The row and a value for each of its parameters.
+        node: The operator.
+        graph: Where its shapes and constants are found.
+        info: The device.
+        default: The parameters that the row proposes itself.
+    """
+    row, parameters = selection.implementation, selection.parameters
+    if parameters == default:
+        return True
+    if set(parameters) != set(row.allowed):
+        return False
+    if any(value not in row.allowed[name] for name, value in parameters.items()):
+        return False
+    if not fits_registers(parameters, info):
+        return False
+    if row.fits is not None:
+        return row.fits(node, graph, info, parameters)
+    return all(parameters[name] == default[name] for name in set(parameters) - set(_TILE))
+
+
+def fits_registers(parameters: Parameters, info: DeviceInfo) -> bool:
+    """Return whether a register tile of MR rows and NR channels stays in registers.
+
+    Rows of a tile are one, two or four vectors; beside them stand the weights of one step and a row's value.
+    Parameters that describe no tile always fit.
+    """
+    if not set(_TILE) <= set(parameters):
+        return True
+    rows, channels, lanes = (parameters[name] for name in _TILE)
+    vectors = channels // lanes
+    if channels % lanes or vectors not in _VECTORS:
+        return False
+    registers = -(-lanes // info.vector_width)
+    return (rows * vectors + vectors + 1) * registers <= info.vector_registers

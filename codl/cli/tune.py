@@ -1,0 +1,175 @@
+"""`codl tune`: the fastest kernels for the shapes of some networks, found by measurement."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import geometric_mean
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from codl.cli.flags import add_json_flag, add_pair_flag
+from codl.cli.output import print_json, print_message, print_table
+from codl.devices.drivers import default_devices, find_device
+from codl.devices.opencl import open_device
+from codl.frontend import load_model
+from codl.tuner.tune import Session, ShapeReport, State, TuneReport, plan_tuning, tune
+from codl.tuner.workload import Shape, find_shapes, read_workload, workload_path
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+COLUMNS = ("shape", "times", "candidates", "measured", "best", "ms", "bound", "gain", "state")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb with its flags."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="find the fastest kernel parameters for this device",
+        description="Measures kernels with different parameters on the shapes of the models named, or of "
+        "common networks, and keeps the best for every model. What is measured is never lost: start it again "
+        "to go on.",
+        epilog="example: codl tune --device intel-cpu --budget 10m --model resnet50.onnx",
+    )
+    parser.add_argument(
+        "--device", metavar="D", help="name or kind of the device (default: each default device in turn)"
+    )
+    parser.add_argument(
+        "--budget",
+        type=parse_seconds,
+        default=600.0,
+        metavar="T",
+        help="time to spend, such as 90s, 10m, 1h; divided among devices (default: 10m)",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="M",
+        help="ONNX file whose shapes to tune; may be repeated (default: the networks codl ships shapes of)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list shapes and candidates; measure nothing, write nothing"
+    )
+    add_pair_flag(parser)
+    add_json_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tune; return 1 when a shape has no kernel that computes it rightly."""
+    shapes = _find_shapes(args.model)
+    names = [find_device(args.device).info.name] if args.device else _default_names()
+    reports = []
+    for name in names:
+        if args.dry_run:
+            reports.append(plan_tuning(find_device(name).info, shapes))
+            continue
+        device = open_device(name)
+        with _show_progress(name, len(shapes)) as on_shape:
+            session = Session(budget_seconds=args.budget / len(names), on_shape=on_shape)
+            reports.append(tune(device, shapes, session))
+    if args.json:
+        print_json([_to_json(report) for report in reports])
+    else:
+        for report in reports:
+            _print_report(report)
+    return int(any(report.count(State.FAILED) for report in reports))
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds that a text such as `90s`, `10m` or `1.5h` means."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a time such as 90s, 10m or 1h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _find_shapes(models: Sequence[str]) -> tuple[Shape, ...]:
+    if models:
+        return find_shapes(load_model(model).graph for model in models)
+    return read_workload(workload_path())
+
+
+def _default_names() -> list[str]:
+    return [opened.info.name for opened in default_devices()]
+
+
+@contextmanager
+def _show_progress(name: str, total: int) -> Iterator[Callable[[ShapeReport], None]]:
+    """Show on stderr how far a device is: a bar on a terminal, a line for each shape elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda report: print_message(f"{name}: {_describe(report)}")
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(name, total=total, last="")
+        yield lambda report: progress.update(task, advance=1, last=_describe(report)[:60])
+
+
+def _describe(report: ShapeReport) -> str:
+    what = report.note if report.entry is None else _format_best(report)
+    return " ".join(f"{report.state}: {report.shape} {what}".split())
+
+
+def _format_best(report: ShapeReport) -> str:
+    if report.entry is None:
+        return "-"
+    values = (f"{name}={value}" for name, value in sorted(report.entry.parameters.items()))
+    return " ".join((report.entry.implementation, *values))
+
+
+def _print_report(report: TuneReport) -> None:
+    shown = [one for one in report.shapes if one.state is not State.PLAIN]
+    print_table(COLUMNS, [_to_row(one) for one in shown], title=report.device)
+    for one in report.shapes:
+        if one.state is State.FAILED:
+            print_message(f"codl: {one.shape}: {one.note}")
+    print(_summarise(report))
+
+
+def _summarise(report: TuneReport) -> str:
+    gains = _gains(report)
+    counts = ", ".join(f"{report.count(state)} {state}" for state in State if report.count(state))
+    found = f"; {report.candidates} candidates, {report.measured} measured" if report.measured else ""
+    gain = f"; {geometric_mean(gains):.3f} times as fast as the default" if gains else ""
+    return f"{report.device}: {counts}{found}{gain}; {report.seconds:.0f} s; {report.path}"
+
+
+def _gains(report: TuneReport) -> list[float]:
+    entries = (one.entry for one in report.shapes)
+    return [entry.default_seconds / entry.seconds for entry in entries if entry and entry.default_seconds]
+
+
+def _to_row(report: ShapeReport) -> tuple[str, ...]:
+    entry = report.entry
+    if entry is None:
+        times = ("-", "-", "-")
+    else:
+        bound = "-" if entry.bound_seconds is None else f"{entry.bound_seconds / entry.seconds:.2f}"
+        gain = "-" if entry.default_seconds is None else f"{entry.default_seconds / entry.seconds:.2f}"
+        times = (f"{entry.seconds * 1e3:.3g}", bound, gain)
+    numbers = (str(report.count), str(report.candidates), str(report.measured))
+    return report.shape, *numbers, _format_best(report), *times, report.state
+
+
+def _to_json(report: TuneReport) -> dict[str, Any]:
+    gains = _gains(report)
+    return {
+        "device": report.device,
+        "database": report.path,
+        "seconds": report.seconds,
+        "candidates": report.candidates,
+        "measured": report.measured,
+        "gain": geometric_mean(gains) if gains else None,
+        "states": {state: report.count(state) for state in State},
+        "shapes": [one.to_json() for one in report.shapes],
+    }

@@ -1,0 +1,1 @@
+"""Search: which kernel, with which parameters, is fastest for a shape on a device."""

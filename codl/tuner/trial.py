@@ -1,0 +1,114 @@
+"""A node on a device, ready to be computed by any candidate: operands in place, results read back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from codl.catalog.spec import LaunchBatch, PackedArg, Selection
+from codl.devices.launch import BoundLaunch, bind_launch
+from codl.devices.memory import HostCopy, Storage, allocate_host, place_host, place_in
+from codl.devices.opencl import Device
+from codl.ir.graph import FloatArray, Graph
+from codl.ir.regions import Boxes, Region
+
+_MOST_PACKED = 3
+"""Layouts of constants kept at a time; those of a large matrix product are hundreds of MiB."""
+
+
+class Trial:
+    """One node with random operands on one device.
+
+    Args:
+        graph: A graph of this node alone, with its constants.
+        device: Where to run it.
+    """
+
+    def __init__(self, graph: Graph, device: Device) -> None:
+        (self.node,) = graph.nodes
+        self.graph, self.device = graph, device
+        rng = np.random.default_rng(0)
+        self.feeds: Mapping[str, FloatArray] = {
+            name: rng.uniform(-1.0, 1.0, graph.shape(name)).astype(np.float32)
+            for name in graph.activations(self.node)
+        }
+        self._whole = Region.whole(graph.shape(self.node.output))
+        self._storages = {name: self._place(value) for name, value in self.feeds.items()}
+        self._storages |= {
+            name: self._place_constant(graph.constants[name])
+            for name in self.node.inputs
+            if name in graph.constants
+        }
+        self._output = place_host(self._whole)
+        self._storages[self.node.output] = place_in(self._whole, device.allocate(self._whole.size))
+        self._packed: dict[str, Any] = {}
+
+    def bind(self, selection: Selection) -> tuple[BoundLaunch, ...]:
+        """Return the launches that compute the whole node.
+
+        Raises:
+            BuildError: The driver refused a kernel.
+            DeviceError: The driver refused memory.
+        """
+        row, parameters = selection.implementation, selection.parameters
+        whole = Boxes.of([self._whole])
+        launches = (
+            bind_launch(
+                self.device,
+                batch,
+                tensors=[self._storages[arg.name] for arg in batch.tensors],
+                panels=self._find_panels(batch),
+                source=row.source,
+                parameters=parameters,
+            )
+            for batch in row.describe(self.node, self.graph, whole, self.device.info, parameters)
+        )
+        return tuple(launch for launch in launches if launch is not None)
+
+    def compute(self, selection: Selection) -> FloatArray:
+        """Return the node's output as a candidate computes it, NaN where it writes nothing."""
+        target = self._storages[self.node.output]
+        self.device.fill(target.buffer, float("nan"))
+        for launch in self.bind(selection):
+            launch.enqueue()
+        self.device.finish()
+        copy = HostCopy(device=self.device, storage=target, host=self._output, region=self._whole)
+        copy.read()
+        return np.array(self._output.view(), order="C")
+
+    def _find_panels(self, batch: LaunchBatch) -> list[Any]:
+        if batch.panel_begin is None or batch.panel_end is None:
+            return []
+        begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
+        return [self._pack(arg, begin, end) for arg in batch.packed]
+
+    def _pack(self, arg: PackedArg, begin: int, end: int) -> Any:
+        key = f"{arg.key} {begin}:{end}"
+        found = self._packed.pop(key, None)
+        if found is None:
+            while len(self._packed) >= _MOST_PACKED:
+                self._packed.pop(next(iter(self._packed)))
+            panels = arg.pack(self.graph.constants)[begin:end].reshape(-1)
+            values = allocate_host(panels.size)
+            np.copyto(values[: panels.size], panels)
+            found = (self.device.upload(values), values)
+        self._packed[key] = found
+        return found[0]
+
+    def _place(self, value: FloatArray) -> Storage:
+        """Return a tensor on the device, in storage order."""
+        region = Region.whole(value.shape)
+        host = place_host(region)
+        np.copyto(host.view(), value)
+        storage = place_in(region, self.device.allocate(region.size))
+        HostCopy(device=self.device, storage=storage, host=host, region=region).write()
+        self.device.finish()
+        return storage
+
+    def _place_constant(self, value: FloatArray) -> Storage:
+        """Return a constant on the device, in ONNX order."""
+        values = np.ascontiguousarray(value).reshape(-1)
+        strides = tuple(int(np.prod(value.shape[axis + 1 :])) for axis in range(value.ndim))
+        return Storage(
+            region=Region.whole(value.shape), buffer=self.device.upload(values), host=values, strides=strides
+        )

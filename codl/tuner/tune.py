@@ -1,0 +1,354 @@
+"""A tuning session: shape after shape within a budget, each measurement logged, the database up to date."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from codl.catalog.candidates import iterate_candidates
+from codl.catalog.choose import choose
+from codl.catalog.database import (
+    EMPTY,
+    Entry,
+    KernelDatabase,
+    digest_row,
+    entry_to_json,
+    format_database,
+    read_database,
+    read_entry,
+)
+from codl.catalog.spec import Implementation, Selection
+from codl.catalog.stored import user_path
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.devices.opencl import Device
+from codl.devices.reference import References
+from codl.errors import CodlError, ProfileError
+from codl.machine import DeviceInfo
+from codl.tuner.measurement import Measurement, MeasurementLog
+from codl.tuner.reference import compute_reference
+from codl.tuner.search import OutOfTimeError, SearchLimits, SearchResult, search
+from codl.tuner.trial import Trial
+from codl.tuner.workbench import Workbench
+from codl.tuner.workload import Shape
+
+LOG_NAME = "measurements.jsonl"
+_NEIGHBOURS = 2
+_NEIGHBOUR_LIMIT = 3.0
+"""Doublings up to which another shape's winner is measured first."""
+
+
+class State(StrEnum):
+    """What became of a shape."""
+
+    TUNED = "tuned"
+    KNOWN = "known"
+    """An earlier session has tuned it, and no kernel has changed since."""
+    PLAIN = "plain"
+    """There is one candidate only, or none can be judged: nothing to tune."""
+    FAILED = "failed"
+    LEFT = "left"
+    """The budget ended before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeReport:
+    """What a session did for one shape."""
+
+    shape: str
+    count: int
+    candidates: int
+    state: State
+    measured: int = 0
+    entry: Entry | None = None
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        found = None if self.entry is None else entry_to_json(self.entry)
+        return {
+            "shape": self.shape,
+            "count": self.count,
+            "state": self.state,
+            "candidates": self.candidates,
+            "measured": self.measured,
+            "best": found,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneReport:
+    """What a session did."""
+
+    device: str
+    path: str
+    """The database."""
+    seconds: float
+    shapes: tuple[ShapeReport, ...]
+
+    def count(self, state: State) -> int:
+        """Return how many shapes are in a state."""
+        return sum(one.state is state for one in self.shapes)
+
+    @property
+    def candidates(self) -> int:
+        """Candidates of the shapes that were tuned, now or before."""
+        return sum(one.candidates for one in self.shapes if one.entry)
+
+    @property
+    def measured(self) -> int:
+        """How many of them were measured."""
+        return sum(one.measured for one in self.shapes if one.entry)
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """Arguments of a tuning session that have defaults."""
+
+    budget_seconds: float = 600.0
+    rows: tuple[Implementation, ...] = IMPLEMENTATIONS
+    limits: SearchLimits = field(default_factory=SearchLimits)
+    on_shape: Callable[[ShapeReport], None] = lambda _: None
+    """Is told what became of each shape."""
+
+
+def plan_tuning(
+    info: DeviceInfo, shapes: Iterable[Shape], rows: tuple[Implementation, ...] = IMPLEMENTATIONS
+) -> TuneReport:
+    """Return what a session would look at, without touching the device."""
+    path = user_path(info)
+    known = _read_known(path, info)
+    reports = []
+    for shape in shapes:
+        count = len(tuple(iterate_candidates(shape.node, shape.graph, info, rows)))
+        entry = known.find_exact(shape.key)
+        state = State.PLAIN if count < 2 else State.KNOWN if entry else State.LEFT
+        reports.append(
+            ShapeReport(
+                shape=str(shape.key),
+                count=shape.count,
+                candidates=count,
+                state=state,
+                measured=0 if entry is None else entry.measured,
+                entry=entry,
+            )
+        )
+    return TuneReport(device=info.name, path=str(path), seconds=0.0, shapes=tuple(reports))
+
+
+def tune(device: Device, shapes: Sequence[Shape], session: Session | None = None) -> TuneReport:
+    """Find the best kernels for some shapes on a device and keep them in the user's database.
+
+    Everything measured is in a log beside the database before the next measurement begins: a session that is
+    killed goes on where it was when it is started again.
+
+    Args:
+        device: The device.
+        shapes: What to tune, in the order of importance.
+        session: Budget and the like.
+
+    Raises:
+        ProfileError: The database or the log cannot be read or written, or another tuner is at work.
+    """
+    session = session or Session()
+    start = time.monotonic()
+    path = user_path(device.info)
+    known = _read_known(path, device.info)
+    with MeasurementLog(path.with_name(LOG_NAME)) as log:
+        tuner = _Tuner(device, log, known, path, session, deadline=start + session.budget_seconds)
+        reports = []
+        for shape in shapes:
+            report = tuner.tune_shape(shape)
+            session.on_shape(report)
+            reports.append(report)
+    seconds = time.monotonic() - start
+    return TuneReport(device=device.info.name, path=str(path), seconds=seconds, shapes=tuple(reports))
+
+
+class _Tuner:
+    def __init__(
+        self,
+        device: Device,
+        log: MeasurementLog,
+        known: KernelDatabase,
+        path: Path,
+        session: Session,
+        *,
+        deadline: float,
+    ) -> None:
+        self._device, self._log, self._path, self._session = device, log, path, session
+        self._deadline = deadline
+        self._entries = dict(known.entries)
+        self._digests = {row.name: f"{digest_row(row)} {device.info.driver_version}" for row in session.rows}
+        self._done: dict[str, tuple[Entry, Mapping[str, str]]] = {}
+        """What earlier sessions found by shape, and the digests of all rows that it was chosen from."""
+        self._quick: dict[str, dict[str, Measurement]] = {}
+        self._bench: Workbench | None = None
+        self._read_log()
+
+    def tune_shape(self, shape: Shape) -> ShapeReport:
+        """Tune one shape, unless that was done before or there is no time."""
+        name, info = str(shape.key), self._device.info
+        candidates = tuple(iterate_candidates(shape.node, shape.graph, info, self._session.rows))
+
+        def report(state: State, **what: Any) -> ShapeReport:
+            return ShapeReport(shape=name, count=shape.count, candidates=len(candidates), state=state, **what)
+
+        if len(candidates) < 2:
+            return report(State.PLAIN, note="nothing to choose from")
+        known, rows = self._done.get(name, (None, None))
+        if known is not None and rows == self._digest(candidates):
+            return report(State.KNOWN, entry=known, measured=known.measured)
+        if time.monotonic() >= self._deadline:
+            return report(State.LEFT)
+        try:
+            entry = self._search(shape, candidates)
+        except OutOfTimeError:
+            return report(State.LEFT, note="begun")
+        except ProfileError:
+            raise
+        except CodlError as error:
+            return report(State.FAILED, note=" ".join(str(error).split()))
+        if entry is None:
+            return report(State.PLAIN, note="no reference to judge results by")
+        return report(State.TUNED, entry=entry, measured=entry.measured)
+
+    def _search(self, shape: Shape, candidates: Sequence[Selection]) -> Entry | None:
+        trial = Trial(shape.with_constants(), self._device)
+        expected = compute_reference(trial.graph, trial.feeds)
+        if expected is None:
+            return None
+        found = search(
+            trial,
+            candidates,
+            bench=self._open_bench(),
+            expected=expected,
+            default=choose(shape.node, shape.graph, self._device.info, rows=self._session.rows),
+            first=self._find_neighbours(shape, candidates),
+            known=self._quick.get(str(shape.key)),
+            record=self._log.add,
+            shape=str(shape.key),
+            limits=self._session.limits,
+            deadline=self._deadline,
+        )
+        return self._keep(shape, found, self._digest(candidates))
+
+    def _digest(self, candidates: Iterable[Selection]) -> dict[str, str]:
+        """Return the digest of every row among some candidates."""
+        return {one.implementation.name: self._digests[one.implementation.name] for one in candidates}
+
+    def _keep(self, shape: Shape, found: SearchResult, rows: Mapping[str, str]) -> Entry:
+        entry = Entry(
+            key=shape.key,
+            implementation=found.winner.implementation.name,
+            parameters=found.winner.parameters,
+            seconds=found.seconds,
+            bound_seconds=found.bound_seconds,
+            default_seconds=found.default_seconds,
+            candidates=found.candidates,
+            measured=found.measured,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self._open_bench().count_win(found.winner)
+        self._log.append("result", {"entry": entry_to_json(entry), "rows": rows})
+        self._entries[shape.key] = entry
+        self._device.store_programs()
+        database = KernelDatabase(entries=self._entries)
+        write_database(self._path, database, self._device.info, self._session.rows)
+        return entry
+
+    def _open_bench(self) -> Workbench:
+        """Return the references and peaks, measured when they are first needed."""
+        if self._bench is None:
+            references = References(self._device)
+            peaks = references.measure_peaks()
+            self._bench = Workbench(references=references, peaks=peaks)
+            for entry in self._entries.values():
+                key = entry.implementation, tuple(sorted(entry.parameters.items()))
+                self._bench.wins[key] = self._bench.wins.get(key, 0) + 1
+            self._log.append(
+                "peaks",
+                {
+                    "driver_version": self._device.info.driver_version,
+                    "flops": {str(lanes): rate for lanes, rate in peaks.flops.items()},
+                    "bandwidth": peaks.bandwidth,
+                    "reference_seconds": dict(peaks.reference_seconds),
+                },
+            )
+        return self._bench
+
+    def _find_neighbours(self, shape: Shape, candidates: Sequence[Selection]) -> list[Selection]:
+        """Return the candidates that won for this shape before its kernels changed, or for shapes nearby."""
+        near = KernelDatabase(entries=self._entries).find_nearest(shape.key, limit=_NEIGHBOUR_LIMIT)
+        wanted = [(entry.implementation, dict(entry.parameters)) for entry in near]
+        found = [
+            one
+            for name, parameters in wanted
+            for one in candidates
+            if one.implementation.name == name and dict(one.parameters) == parameters
+        ]
+        return list({str(one): one for one in found}.values())[:_NEIGHBOURS]
+
+    def _read_log(self) -> None:
+        """Take up what earlier sessions measured with the kernels as they are now."""
+        for measurement in self._log.measurements():
+            is_current = self._digests.get(measurement.implementation) == measurement.digest
+            if is_current and measurement.stage == "quick":
+                known = self._quick.setdefault(measurement.shape, {})
+                known[measurement.candidate] = measurement
+        for values in self._log.lines():
+            rows = values.get("rows")
+            if values.get("what") != "result" or not isinstance(rows, dict):
+                continue
+            try:
+                entry = read_entry(values.get("entry"), "result")
+            except ProfileError:
+                continue
+            digest = self._digests.get(entry.implementation)
+            if digest is not None and rows.get(entry.implementation) == digest:
+                self._done[str(entry.key)] = entry, rows
+                self._entries[entry.key] = entry
+
+
+def write_database(
+    path: Path,
+    database: KernelDatabase,
+    info: DeviceInfo,
+    rows: Sequence[Implementation] = IMPLEMENTATIONS,
+) -> None:
+    """Write a database; an existing file is replaced at once or not at all.
+
+    Raises:
+        ProfileError: It cannot be written.
+    """
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(format_database(database, info, rows))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise ProfileError(
+            f"{path}: got {error.strerror or error}, expected a database that can be written; "
+            "free or unlock its disk, or set CODL_CACHE_DIR; what was measured before is kept"
+        ) from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _read_known(path: Path, info: DeviceInfo) -> KernelDatabase:
+    """Return the user's database, which may not exist yet."""
+    try:
+        return read_database(path, info)
+    except FileNotFoundError:
+        return EMPTY
