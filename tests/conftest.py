@@ -1,15 +1,16 @@
 """Tests run under the emulated pair; `CODL_TEST_DEVICES=all`, or names with commas, tests without it."""
 
 import os
-from pathlib import Path
 
 import pytest
+
+from tests.processes import CACHE
 
 CHOSEN = os.environ.get("CODL_TEST_DEVICES", "")
 if not CHOSEN:
     os.environ["CODL_EMULATE_PAIR"] = "1"
 # What the user has tuned or kept decides nothing here; what tests compile is kept for the next time.
-os.environ.setdefault("CODL_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "codl"))
+os.environ.setdefault("CODL_CACHE_DIR", str(CACHE))
 
 from codl.devices.drivers import OpenedDevice, find_device, load  # noqa: E402
 from codl.devices.probe import find_fault  # noqa: E402

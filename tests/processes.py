@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+CACHE = ROOT / ".pytest_cache" / "codl"
+"""Where tests keep what codl caches, unless CODL_CACHE_DIR says another place."""
 LIMITS = (
     "CODL_EMULATE_PAIR",
     "CL_CONFIG_CPU_TBB_NUM_WORKERS",
@@ -23,6 +25,8 @@ LIMITS = (
 def clean_environment(**changes: str) -> dict[str, str]:
     """Return this process's environment without what the test session set, changed as asked."""
     kept = {name: value for name, value in os.environ.items() if name not in LIMITS}
+    if kept.get("CODL_CACHE_DIR") == str(CACHE):
+        del kept["CODL_CACHE_DIR"]
     return {**kept, "PYTHONPATH": str(ROOT), **changes}
 
 

@@ -16,7 +16,8 @@ from codl.cli.output import print_json, print_message, print_table
 from codl.devices.drivers import default_devices, find_device
 from codl.devices.opencl import open_device
 from codl.frontend import load_model
-from codl.tuner.tune import Session, ShapeReport, State, TuneReport, plan_tuning, tune
+from codl.tuner.report import ShapeReport, State, TuneReport
+from codl.tuner.tune import Session, plan_tuning, tune
 from codl.tuner.workload import Shape, find_shapes, read_workload, workload_path
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -4,7 +4,7 @@ One computes and hardly touches memory, one moves memory and hardly computes. In
 measured they tell a slow kernel from a slow minute; at their fastest they are peaks that no kernel passes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyopencl as cl
 from codl.catalog.spec import Parameters
 from codl.devices.limits import pinned_caller
 from codl.devices.opencl import Device
-from codl.devices.timing import Sampler, time_call
+from codl.devices.timing import Rounds, Row, Sampler, time_call
 from codl.machine import DeviceKind, Peaks
 
 COMPUTE, MEMORY = "compute", "memory"
@@ -25,11 +25,11 @@ _LINE = 8 * max(LANES)
 """Floats that a work-item of the stream moves in one step."""
 _LOOP_FLOATS = 6000
 """Rows and weights of a loop together: half of a small first-level cache."""
-_LOOP_PRODUCTS = 50_000_000
-"""Multiply-adds of one work-item of a loop; about 1 ms on a vector unit."""
+_LOOP_PRODUCTS = 20_000_000
+"""Multiply-adds of one work-item of a loop: 0.2 to 4 ms on vector units."""
 _LEAST_SECONDS = 1e-3
 """A reference takes about this long: many times a launch, short beside a round."""
-_TRIALS = 13
+_LEAST_TRIALS, _MOST_TRIALS = 10, 60
 _FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27))
 """Bytes over which the stream runs to find the bandwidth of each cache and of memory."""
 CACHED_BYTES = 1 << 24
@@ -68,11 +68,11 @@ class References:
                     self.device, lanes=self.lanes, footprint=size, rounds=rounds, copies=kind == "copy"
                 )
                 rows[f"{kind} {size}"] = time_call(stream)
-        taken = self.sampler.take(rows, most_rounds=_TRIALS, warmup=1, pause_seconds=0.0)
-        quiet = {name: taken.percentile(name, 10) for name in (COMPUTE, MEMORY)}
+        taken = self._take_fastest(rows)
+        quiet = {name: float(taken.seconds[name].min()) for name in (COMPUTE, MEMORY)}
 
         def seconds(name: str, reference: str) -> float:
-            return taken.undisturbed_ratio(name, reference) * quiet[reference]
+            return taken.settled_ratio(name, reference) * quiet[reference]
 
         return Peaks(
             flops={
@@ -87,30 +87,49 @@ class References:
             reference_seconds=quiet,
         )
 
-    def measure_loop(self, source: str, parameters: Parameters, peaks: Peaks) -> float:
+    def measure_loop(self, source: str, parameters: Parameters, depth: int, peaks: Peaks) -> float:
         """Return how many floating-point operations a second an inner loop reaches on the whole device.
+
+        On a machine so busy that its fastest runs do not agree, that is the device's peak.
 
         Args:
             source: Reference kernel of the loop.
             parameters: MR, NR and VECTOR; others are left out.
+            depth: Products summed for each output.
             peaks: What the device reaches, measured by these references.
 
         Raises:
             BuildError: The driver refused the kernel.
         """
-        run, flops = prepare_loop(self.device, source, parameters)
-        taken = self.sampler.take({"loop": time_call(run)}, most_rounds=_TRIALS, warmup=1, pause_seconds=0.0)
-        return flops / (taken.undisturbed_ratio("loop", COMPUTE) * peaks.reference_seconds[COMPUTE])
+        run, flops = prepare_loop(self.device, source, parameters, depth)
+        taken = self._take_fastest({"loop": time_call(run)})
+        if not taken.is_settled:  # too busy a machine to know
+            return max(peaks.flops.values())
+        return flops / (taken.settled_ratio("loop", COMPUTE) * peaks.reference_seconds[COMPUTE])
+
+    def _take_fastest(self, rows: Mapping[str, Row]) -> Rounds:
+        return self.sampler.take(
+            rows,
+            warmup=1,
+            least_rounds=_LEAST_TRIALS,
+            most_rounds=_MOST_TRIALS,
+            pause_seconds=0.0,
+            until_settled=True,
+        )
 
     def _count_flops(self, lanes: int, rounds: int) -> float:
         return 2.0 * count_items(self.device) * _CHAINS * lanes * rounds
 
 
-def prepare_loop(device: Device, source: str, parameters: Parameters) -> tuple[Callable[[], None], float]:
+def prepare_loop(
+    device: Device, source: str, parameters: Parameters, depth: int
+) -> tuple[Callable[[], None], float]:
     """Return a call that runs an inner loop on data next to the core, and its floating-point operations."""
     rows, channels = parameters["MR"], parameters["NR"]
     built = {name: parameters[name] for name in ("MR", "NR", "VECTOR")}
-    items, depth = count_items(device), _LOOP_FLOATS // (rows + channels) // 16 * 16
+    items, most = count_items(device), _LOOP_FLOATS // (rows + channels) // 16 * 16
+    walks = -(-depth // most)
+    depth = -(-depth // walks)
     rng = np.random.default_rng(0)
     kernel = device.kernel(source, source.rpartition("/")[2].removesuffix(".cl"), built)
     buffers = [
@@ -118,10 +137,11 @@ def prepare_loop(device: Device, source: str, parameters: Parameters) -> tuple[C
         device.upload(rng.standard_normal(rows * depth, np.float32)),
         device.upload(rng.standard_normal((1 + depth) * channels, np.float32)),
     ]
-    rounds = max(1, _LOOP_PRODUCTS // (rows * channels * depth))
-    kernel.set_args(*buffers, np.int32(depth), np.int32(rounds))
+    products = rows * channels * depth * walks
+    tiles = max(1, _LOOP_PRODUCTS // products)
+    kernel.set_args(*buffers, np.int32(depth), np.int32(walks), np.int32(tiles))
     run = _prepare(device, kernel, items, 1, keep=buffers)
-    return run, 2.0 * items * rows * channels * depth * rounds
+    return run, 2.0 * items * products * tiles
 
 
 def count_items(device: Device) -> int:
@@ -179,4 +199,4 @@ def _best(run: Callable[[], None]) -> float:
     """Return the shortest of a few runs, in seconds."""
     row = time_call(run)
     row()
-    return min(row() for _ in range(_TRIALS))
+    return min(row() for _ in range(_LEAST_TRIALS))

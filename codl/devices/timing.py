@@ -19,7 +19,8 @@ CONTROL_SUFFIX = "#2"
 _CHECK_EVERY = 5
 _RESAMPLES = 1000
 _QUIET_PERCENT = 10
-_BETTER_PERCENT = 25
+_FASTEST = 3
+_AGREEMENT = 0.04
 
 
 def time_call(call: Callable[[], object]) -> Row:
@@ -63,14 +64,22 @@ class Rounds:
         """Return how many times longer `above` took than `below`; of several rows the slowest counts."""
         return summarise_ratios(self._slowest(above) / self._slowest(below))
 
-    def undisturbed_ratio(self, above: str, below: str) -> float:
-        """Return how many times longer `above` took than `below` in the better rounds of each.
+    @property
+    def is_settled(self) -> bool:
+        """Whether the fastest times of every row agree: nobody took the processor away from those."""
+        return all(
+            len(times) >= _FASTEST and np.sort(times)[_FASTEST - 1] <= (1 + _AGREEMENT) * times.min()
+            for times in self.seconds.values()
+        )
+
+    def settled_ratio(self, above: str, below: str) -> float:
+        """Return how many times longer `above` took than `below`, in the fastest rounds of each.
 
         For few and short samples: where other programs take the processor away for longer than a sample
         lasts, some samples are whole and some are not, and a median of few ratios is neither.
         """
-        better = (self.percentile(name, _BETTER_PERCENT) for name in (above, below))
-        return next(better) / next(better)
+        fastest = [np.sort(self.seconds[name])[:_FASTEST].mean() for name in (above, below)]
+        return float(fastest[0] / fastest[1])
 
     def median(self, name: str) -> float:
         """Return the median time of a row, in seconds."""
@@ -97,12 +106,13 @@ def interleave(
     most_seconds: float = 300.0,
     width: float = 0.04,
     pause_seconds: float = 0.01,
+    until_settled: bool = False,
 ) -> Rounds:
     """Return the times of all rows, taken in rounds until the watched ratios are known well enough.
 
     Args:
         rows: What to time, by name.
-        watch: Pairs (above, below) of row names whose ratio matters; without any, `most_rounds` are taken.
+        watch: Pairs (above, below) of row names whose ratio matters; without any, all rounds are taken.
         control: A row to time a second time in each round, as `<name>#2`: its ratio to itself is the noise.
         warmup: Rounds before the first that counts.
         least_rounds: Rounds to take in any case, unless time runs out.
@@ -110,6 +120,7 @@ def interleave(
         most_seconds: Time after which no further round starts; at least one round is always taken.
         width: Stop when the interval of every watched ratio is narrower than this share of its median.
         pause_seconds: Rest before each row: worker threads of the row before spin on for a while after it.
+        until_settled: Stop also when the rounds are settled: for coarse looks, for the fastest there is.
     """
     everything = dict(rows)
     if control is not None:
@@ -128,9 +139,11 @@ def interleave(
             taken[name].append(everything[name]())
         if time.perf_counter() >= end:
             break
-        if index + 1 >= least_rounds and (index + 1) % _CHECK_EVERY == 0 and watch:
+        if index + 1 >= least_rounds and (index + 1) % _CHECK_EVERY == 0:
             rounds = _freeze(taken)
-            if all(rounds.ratio(above, below).width < width for above, below in watch):
+            if until_settled and rounds.is_settled:
+                break
+            if watch and all(rounds.ratio(above, below).width < width for above, below in watch):
                 break
     return _freeze(taken)
 

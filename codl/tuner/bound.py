@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from codl.catalog.spec import LaunchBatch, Parameters, Selection
 from codl.devices.reference import CACHED_BYTES, COMPUTE, LANES, MEMORY
-from codl.ir.graph import Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo, Peaks
 
@@ -19,8 +19,8 @@ HEADROOM = 1.08
 
 Source: tiles of 14 x 16 run up to 6 % faster in a convolution than their loop alone (PoCL, AVX-512).
 """
-LoopRate = Callable[[str, Parameters], float]
-"""(reference kernel of an inner loop, parameters) -> its floating-point operations a second, all units."""
+LoopRate = Callable[[str, Parameters, float], float]
+"""(reference kernel of an inner loop, parameters, products summed for an output) -> operations a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,12 @@ def find_bound(
     row, parameters = selection.implementation, selection.parameters
     whole = Boxes.whole(graph.shape(node.output), 1)
     lanes = min(max(LANES), parameters.get("VECTOR", max(LANES)))
-    rate = peaks.flops[lanes]
-    if row.inner_loop is not None and loop_rate is not None:
-        rate = min(rate, loop_rate(row.inner_loop, parameters))
     total = compute = memory = traffic_bytes = 0.0
     for batch in row.describe(node, graph, whole, info, parameters):
+        rate = peaks.flops[lanes]
+        if row.inner_loop is not None and loop_rate is not None:
+            depth = float(batch.flops[0]) / (2 * batch.written_bytes[0] / FLOAT_BYTES)
+            rate = min(rate, loop_rate(row.inner_loop, parameters, depth))
         arithmetic = _count_busiest(batch, info) * info.units / (rate * HEADROOM)
         moved = float(batch.read_bytes[0] + batch.written_bytes[0])
         traffic = moved / (peaks.find_bandwidth(moved) * HEADROOM)

@@ -1,37 +1,32 @@
 """A tuning session: shape after shape within a budget, each measurement logged, the database up to date."""
 
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from codl.catalog.candidates import iterate_candidates
 from codl.catalog.choose import choose
 from codl.catalog.database import (
-    EMPTY,
     Entry,
     KernelDatabase,
-    digest_row,
     entry_to_json,
-    format_database,
-    read_database,
     read_entry,
 )
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.stored import user_path
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.devices.opencl import Device
-from codl.devices.reference import References
 from codl.errors import CodlError, ProfileError
 from codl.machine import DeviceInfo
 from codl.tuner.measurement import Measurement, MeasurementLog
+from codl.tuner.prober import OutOfTimeError, Prober, digest_candidate
 from codl.tuner.reference import compute_reference
-from codl.tuner.search import OutOfTimeError, SearchLimits, SearchResult, search
+from codl.tuner.report import ShapeReport, State, TuneReport
+from codl.tuner.search import SearchLimits, SearchResult, search
+from codl.tuner.store import read_user_database, write_database
 from codl.tuner.trial import Trial
 from codl.tuner.workbench import Workbench
 from codl.tuner.workload import Shape
@@ -40,70 +35,6 @@ LOG_NAME = "measurements.jsonl"
 _NEIGHBOURS = 2
 _NEIGHBOUR_LIMIT = 3.0
 """Doublings up to which another shape's winner is measured first."""
-
-
-class State(StrEnum):
-    """What became of a shape."""
-
-    TUNED = "tuned"
-    KNOWN = "known"
-    """An earlier session has tuned it, and no kernel has changed since."""
-    PLAIN = "plain"
-    """There is one candidate only, or none can be judged: nothing to tune."""
-    FAILED = "failed"
-    LEFT = "left"
-    """The budget ended before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeReport:
-    """What a session did for one shape."""
-
-    shape: str
-    count: int
-    candidates: int
-    state: State
-    measured: int = 0
-    entry: Entry | None = None
-    note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        found = None if self.entry is None else entry_to_json(self.entry)
-        return {
-            "shape": self.shape,
-            "count": self.count,
-            "state": self.state,
-            "candidates": self.candidates,
-            "measured": self.measured,
-            "best": found,
-            "note": self.note,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneReport:
-    """What a session did."""
-
-    device: str
-    path: str
-    """The database."""
-    seconds: float
-    shapes: tuple[ShapeReport, ...]
-
-    def count(self, state: State) -> int:
-        """Return how many shapes are in a state."""
-        return sum(one.state is state for one in self.shapes)
-
-    @property
-    def candidates(self) -> int:
-        """Candidates of the shapes that were tuned, now or before."""
-        return sum(one.candidates for one in self.shapes if one.entry)
-
-    @property
-    def measured(self) -> int:
-        """How many of them were measured."""
-        return sum(one.measured for one in self.shapes if one.entry)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,7 +53,7 @@ def plan_tuning(
 ) -> TuneReport:
     """Return what a session would look at, without touching the device."""
     path = user_path(info)
-    known = _read_known(path, info)
+    known = read_user_database(path, info)
     reports = []
     for shape in shapes:
         count = len(tuple(iterate_candidates(shape.node, shape.graph, info, rows)))
@@ -158,7 +89,7 @@ def tune(device: Device, shapes: Sequence[Shape], session: Session | None = None
     session = session or Session()
     start = time.monotonic()
     path = user_path(device.info)
-    known = _read_known(path, device.info)
+    known = read_user_database(path, device.info)
     with MeasurementLog(path.with_name(LOG_NAME)) as log:
         tuner = _Tuner(device, log, known, path, session, deadline=start + session.budget_seconds)
         reports = []
@@ -184,7 +115,7 @@ class _Tuner:
         self._device, self._log, self._path, self._session = device, log, path, session
         self._deadline = deadline
         self._entries = dict(known.entries)
-        self._digests = {row.name: f"{digest_row(row)} {device.info.driver_version}" for row in session.rows}
+        self._digests = {row.name: digest_candidate(row, device.info) for row in session.rows}
         self._done: dict[str, tuple[Entry, Mapping[str, str]]] = {}
         """What earlier sessions found by shape, and the digests of all rows that it was chosen from."""
         self._quick: dict[str, dict[str, Measurement]] = {}
@@ -223,38 +154,39 @@ class _Tuner:
         expected = compute_reference(trial.graph, trial.feeds)
         if expected is None:
             return None
-        found = search(
+        default = choose(shape.node, shape.graph, self._device.info, rows=self._session.rows)
+        prober = Prober(
             trial,
-            candidates,
-            bench=self._open_bench(),
+            self._open_bench(),
             expected=expected,
-            default=choose(shape.node, shape.graph, self._device.info, rows=self._session.rows),
-            first=self._find_neighbours(shape, candidates),
-            known=self._quick.get(str(shape.key)),
-            record=self._log.add,
+            default=default,
             shape=str(shape.key),
-            limits=self._session.limits,
+            known=self._quick.get(str(shape.key), {}),
+            record=self._log.add,
             deadline=self._deadline,
         )
-        return self._keep(shape, found, self._digest(candidates))
+        first = self._find_neighbours(shape, candidates)
+        found = search(prober, candidates, default=default, first=first, limits=self._session.limits)
+        return self._keep(shape, found, prober, self._digest(candidates))
 
     def _digest(self, candidates: Iterable[Selection]) -> dict[str, str]:
         """Return the digest of every row among some candidates."""
         return {one.implementation.name: self._digests[one.implementation.name] for one in candidates}
 
-    def _keep(self, shape: Shape, found: SearchResult, rows: Mapping[str, str]) -> Entry:
+    def _keep(self, shape: Shape, found: SearchResult, prober: Prober, rows: Mapping[str, str]) -> Entry:
+        quiet = prober.quiet_seconds
         entry = Entry(
             key=shape.key,
             implementation=found.winner.implementation.name,
             parameters=found.winner.parameters,
-            seconds=found.seconds,
-            bound_seconds=found.bound_seconds,
-            default_seconds=found.default_seconds,
+            seconds=found.ratio * quiet,
+            bound_seconds=prober.bound(found.winner) * quiet,
+            default_seconds=None if found.default_ratio is None else found.default_ratio * quiet,
             candidates=found.candidates,
             measured=found.measured,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        self._open_bench().count_win(found.winner)
+        self._open_bench().count_win(entry.implementation, entry.parameters)
         self._log.append("result", {"entry": entry_to_json(entry), "rows": rows})
         self._entries[shape.key] = entry
         self._device.store_programs()
@@ -265,12 +197,10 @@ class _Tuner:
     def _open_bench(self) -> Workbench:
         """Return the references and peaks, measured when they are first needed."""
         if self._bench is None:
-            references = References(self._device)
-            peaks = references.measure_peaks()
-            self._bench = Workbench(references=references, peaks=peaks)
+            self._bench = Workbench.open(self._device)
             for entry in self._entries.values():
-                key = entry.implementation, tuple(sorted(entry.parameters.items()))
-                self._bench.wins[key] = self._bench.wins.get(key, 0) + 1
+                self._bench.count_win(entry.implementation, entry.parameters)
+            peaks = self._bench.peaks
             self._log.append(
                 "peaks",
                 {
@@ -313,42 +243,3 @@ class _Tuner:
             if digest is not None and rows.get(entry.implementation) == digest:
                 self._done[str(entry.key)] = entry, rows
                 self._entries[entry.key] = entry
-
-
-def write_database(
-    path: Path,
-    database: KernelDatabase,
-    info: DeviceInfo,
-    rows: Sequence[Implementation] = IMPLEMENTATIONS,
-) -> None:
-    """Write a database; an existing file is replaced at once or not at all.
-
-    Raises:
-        ProfileError: It cannot be written.
-    """
-    temporary: str | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(format_database(database, info, rows))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise ProfileError(
-            f"{path}: got {error.strerror or error}, expected a database that can be written; "
-            "free or unlock its disk, or set CODL_CACHE_DIR; what was measured before is kept"
-        ) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-
-
-def _read_known(path: Path, info: DeviceInfo) -> KernelDatabase:
-    """Return the user's database, which may not exist yet."""
-    try:
-        return read_database(path, info)
-    except FileNotFoundError:
-        return EMPTY

@@ -1,57 +1,68 @@
 """What is known of a device while it is tuned: its peaks, its inner loops, who has won so far."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codl.catalog.spec import Parameters, Selection
+from codl.devices.opencl import Device
 from codl.devices.reference import References
 from codl.errors import CodlError
 from codl.machine import Peaks
 
 _LOOP_PARAMETERS = ("MR", "NR", "VECTOR")
+_DEPTHS = (16, 64, 256, 1024)
+"""Lengths of sums at which inner loops are measured."""
 Key = tuple[str, tuple[tuple[str, int], ...]]
 """A name and parameters."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Workbench:
-    """A device with its references and what is known of it in this session."""
+    """A device with its references, and what this session has found out about it."""
 
     references: References
     peaks: Peaks
     loops: dict[Key, float] = field(default_factory=dict)
-    """Floating-point operations a second of inner loops."""
+    """Floating-point operations a second of inner loops, by loop, depth and tile."""
     wins: dict[Key, int] = field(default_factory=dict)
     """How often implementation and parameters have won."""
 
-    def loop_rate(self, source: str, parameters: Parameters) -> float:
-        """Return what an inner loop reaches, measured when it is first asked for."""
-        key = _loop_key(source, parameters)
+    @classmethod
+    def open(cls, device: Device) -> "Workbench":
+        """Return the workbench of a device, its peaks measured."""
+        references = References(device)
+        return cls(references=references, peaks=references.measure_peaks())
+
+    def loop_rate(self, source: str, parameters: Parameters, depth: float) -> float:
+        """Return what an inner loop reaches with sums of about ``depth`` products.
+
+        Long sums hide what a tile costs besides; short ones let the processor begin the next tile early. So
+        the loop is measured at a few depths, when it is first asked for, and the better neighbour counts.
+        """
+        above = next((known for known in _DEPTHS if known >= depth), _DEPTHS[-1])
+        below = next((known for known in reversed(_DEPTHS) if known <= depth), _DEPTHS[0])
+        return max(self._measure(source, parameters, at) for at in {above, below})
+
+    def _measure(self, source: str, parameters: Parameters, depth: int) -> float:
+        key = (f"{source} {depth}", tuple((name, parameters[name]) for name in _LOOP_PARAMETERS))
         rate = self.loops.get(key)
         if rate is None:
             try:
-                rate = self.references.measure_loop(source, parameters, self.peaks)
+                rate = self.references.measure_loop(source, parameters, depth, self.peaks)
             except CodlError:
                 rate = max(self.peaks.flops.values())
             self.loops[key] = rate
         return rate
 
-    def raise_loop(self, selection: Selection, factor: float) -> None:
-        """Make a loop faster that a measurement has passed."""
-        row = selection.implementation
-        if row.inner_loop is not None:
-            key = _loop_key(row.inner_loop, selection.parameters)
-            self.loops[key] = self.loop_rate(row.inner_loop, selection.parameters) * factor
-
-    def count_win(self, selection: Selection) -> None:
+    def count_win(self, implementation: str, parameters: Parameters) -> None:
         """Remember that a candidate has won."""
-        key = candidate_key(selection)
+        key = _win_key(implementation, parameters)
         self.wins[key] = self.wins.get(key, 0) + 1
 
+    def find_wins(self, selection: Selection) -> int:
+        """Return how often a candidate has won."""
+        return self.wins.get(_win_key(selection.implementation.name, selection.parameters), 0)
 
-def candidate_key(selection: Selection) -> Key:
-    """Return implementation and parameters as a key."""
-    return selection.implementation.name, tuple(sorted(selection.parameters.items()))
 
-
-def _loop_key(source: str, parameters: Parameters) -> Key:
-    return source, tuple((name, parameters[name]) for name in _LOOP_PARAMETERS)
+def _win_key(implementation: str, parameters: Mapping[str, int]) -> Key:
+    return implementation, tuple(sorted(parameters.items()))

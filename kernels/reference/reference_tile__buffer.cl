@@ -1,14 +1,15 @@
 // reference_tile__buffer: the inner loop of common/register_tile.h alone, its rows and weights next to the core
 //
-// dst[item, m, c] = bias[c] + rounds * sum over k of rows[m, k] * weights[k, c]. No kernel with this tile computes
-// faster: its rate bounds theirs from above.
+// dst[item, m, c] = bias[c] + walks * sum over k of rows[m, k] * weights[k, c], computed and stored `tiles` times.
+// No kernel with this tile and a sum of walks * depth products computes faster: its rate bounds theirs from above.
 //
 // Arguments
 //   dst      float [items, MR, NR]
 //   rows     float [MR, depth]
 //   weights  float [1 + depth, NR]   row 0 the bias
-//   depth    steps of K of a round
-//   rounds   how often the steps are done
+//   depth    steps of K of a walk
+//   walks    how often a tile walks along them
+//   tiles    how many tiles are computed
 // Launch      global (items)   local (1, 1, 1)
 // Parameters  MR rows; NR channels; VECTOR 4 8 16 lanes, NR / VECTOR in 1 2 4
 // Tested by   tests/devices/test_reference.py
@@ -31,13 +32,15 @@
     LANE_3(VSTORE(a##m##_3, d + m * NR + 3 * VECTOR);)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void reference_tile__buffer(
-    __global float *dst, __global const float *rows, __global const float *weights, int depth, int rounds) {
+    __global float *dst, __global const float *rows, __global const float *weights, int depth, int walks, int tiles) {
     __global float *d = dst + get_global_id(0) * (size_t)(MR * NR);
     REPEAT(MR, AIM_ROW)
-    START_TILE(weights)
-    for (int round = 0; round < rounds; ++round) {
-        __global const float *weight = weights + NR;
-        ACCUMULATE(depth)
+    for (int tile = 0; tile < tiles; ++tile) {
+        START_TILE(weights)
+        for (int walk = 0; walk < walks; ++walk) {
+            __global const float *weight = weights + NR;
+            ACCUMULATE(depth)
+        }
+        REPEAT(MR, KEEP_ROW)
     }
-    REPEAT(MR, KEEP_ROW)
 }

@@ -2,12 +2,13 @@
 
 import pytest
 
-from codl.catalog.choose import choose
+from codl.catalog.choose import Rung, choose, explain_choice
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile
 from codl.errors import UnsupportedError
 from codl.ir.graph import Shape
 from codl.ir.ops import Conv2d
-from tests.catalog.nodes import NODES, Sample, device_info, sample
+from tests.catalog.nodes import NODES, Sample, conv, device_info, sample
+from tests.catalog.test_database import database_of, entry_for
 
 
 @pytest.mark.parametrize("case", NODES.values(), ids=NODES)
@@ -48,3 +49,63 @@ def test_short_sums_take_a_wide_panel_when_it_is_well_filled() -> None:
 def test_single_rows_take_a_wide_panel() -> None:
     assert choose_tile(16, rows=1, channels=1000, depth=2048) == {"MR": 1, "NR": 64, "VECTOR": 16}
     assert choose_tile(8, rows=1, channels=1000, depth=2048) == {"MR": 1, "NR": 32, "VECTOR": 8}
+
+
+def test_takes_what_was_measured_for_the_shape() -> None:
+    case = conv(16, 64, 28)
+    entry = entry_for(case, MR=2, NR=16, VECTOR=8)
+
+    choice = explain_choice(case.node, case.graph, device_info(16), database_of(entry))
+
+    assert (choice.rung, choice.entry) == (Rung.EXACT, entry)
+    assert choice.selection.parameters == {"MR": 2, "NR": 16, "VECTOR": 8}
+
+
+def test_takes_what_was_measured_nearby() -> None:
+    case, near, nearer = conv(16, 64, 28), conv(16, 128, 28), conv(16, 60, 28)
+    entries = entry_for(near, MR=2, NR=16, VECTOR=8), entry_for(nearer, MR=4, NR=32, VECTOR=16)
+
+    choice = explain_choice(case.node, case.graph, device_info(16), database_of(*entries))
+
+    assert (choice.rung, choice.entry) == (Rung.NEAREST, entries[1])
+
+
+def test_far_shapes_say_nothing() -> None:
+    case, far = conv(16, 64, 28), conv(64, 256, 28)
+
+    choice = explain_choice(case.node, case.graph, device_info(16), database_of(entry_for(far)))
+
+    assert (choice.rung, choice.entry) == (Rung.HEURISTIC, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "tile"),
+    [
+        ("conv2d_gemm__buffer", {"MR": 3, "NR": 32, "VECTOR": 16}),
+        ("conv2d_gemm__buffer", {"MR": 14, "NR": 64, "VECTOR": 16}),
+        ("conv2d_gemm__buffer", {"MR": 6, "NR": 32}),
+        ("conv2d_gemm__buffer", {"MR": 6, "NR": 32, "VECTOR": 16, "DEBUG": 1}),
+        ("depthwise_conv2d_rows__buffer", {"MR": 6, "NR": 16, "VECTOR": 16}),
+        ("pool2d_direct__buffer", {"AVERAGE": 0, "VECTOR": 16}),
+    ],
+    ids=["not-allowed", "too-large", "incomplete", "unknown", "other-convolution", "other-operator"],
+)
+def test_an_entry_that_cannot_compute_the_node_is_passed_over(row: str, tile: dict[str, int]) -> None:
+    case = conv(16, 64, 28)
+
+    choice = explain_choice(case.node, case.graph, device_info(16), database_of(entry_for(case, row, **tile)))
+
+    assert choice.rung is Rung.HEURISTIC
+    assert choice.selection == choose(case.node, case.graph, device_info(16))
+
+
+def test_the_log_tells_how_a_kernel_was_chosen(caplog: pytest.LogCaptureFixture) -> None:
+    case = conv(16, 64, 28)
+    with caplog.at_level("DEBUG", logger="codl"):
+        choose(case.node, case.graph, device_info(16))
+        choose(case.node, case.graph, device_info(16), database_of(entry_for(case)))
+
+    assert [record.getMessage().split(": ")[2].split(" ")[0] for record in caplog.records] == [
+        "heuristic",
+        "exact",
+    ]

@@ -116,9 +116,9 @@ def test_plan_is_known_after_the_first_run() -> None:
 def test_the_last_few_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def count(graph: Any, *rest: Any) -> Any:
+    def count(graph: Any, *rest: Any, **options: Any) -> Any:
         made.append(graph.shape("x")[0])
-        return compile_plan(graph, *rest)
+        return compile_plan(graph, *rest, **options)
 
     monkeypatch.setattr(variants, "compile_plan", count)
     with codl.InferenceSession(relu_model(["N", 3])) as session:

@@ -1,0 +1,184 @@
+"""The judge of a search that asks the device: bounds from its peaks, times between its references."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from codl.catalog.database import digest_row
+from codl.catalog.spec import Implementation, Selection
+from codl.devices.launch import time_launches
+from codl.devices.timing import Row
+from codl.errors import CodlError
+from codl.ir.graph import FloatArray
+from codl.machine import DeviceInfo
+from codl.tuner.bound import Bound, find_bound
+from codl.tuner.measurement import Measurement
+from codl.tuner.reference import relative_error
+from codl.tuner.search import Final
+from codl.tuner.trial import Trial
+from codl.tuner.workbench import Workbench
+
+_SAMPLE_SECONDS = 1e-3
+"""Launches shorter than this are repeated to make one sample."""
+_MOST_REPEATS = 64
+_LEAST_QUICK, _MOST_QUICK = 5, 40
+_FINAL_ROUNDS = 50
+_FINAL_SECONDS = 4.0
+
+
+class OutOfTimeError(CodlError):
+    """The budget ended before the search did."""
+
+
+class Prober:
+    """Measures the candidates of one shape on its device.
+
+    Args:
+        trial: The node on the device.
+        bench: The device's references and peaks.
+        expected: The right output.
+        default: What would be chosen without a search; it decides which reference keeps time.
+        shape: The shape's key, for the measurements.
+        known: Earlier quick measurements by `str(selection)`, which are not taken again.
+        record: Is told every new measurement.
+        deadline: When to give up, on the clock of `time.monotonic`.
+    """
+
+    def __init__(
+        self,
+        trial: Trial,
+        bench: Workbench,
+        *,
+        expected: FloatArray,
+        default: Selection,
+        shape: str,
+        known: Mapping[str, Measurement],
+        record: Callable[[Measurement], None],
+        deadline: float = float("inf"),
+    ) -> None:
+        self._trial, self._bench, self._expected, self._shape = trial, bench, expected, shape
+        self._known, self._record, self._deadline = known, record, deadline
+        self.reference = self._find_bound(default).reference
+        """The reference kernel whose runs count time."""
+
+    @property
+    def quiet_seconds(self) -> float:
+        """What a run of the reference takes in a quiet minute."""
+        return self._bench.references.sampler.quiet_seconds(self.reference)
+
+    def bound(self, selection: Selection, *, is_rough: bool = False) -> float:
+        """Return what the candidate cannot be faster than, in runs of the reference."""
+        return self._find_bound(selection, is_rough=is_rough).ratio(self.reference, self._bench.peaks)
+
+    def count_wins(self, selection: Selection) -> int:
+        """Return for how many shapes the candidate was the best."""
+        return self._bench.find_wins(selection)
+
+    def try_out(self, selections: Sequence[Selection]) -> Mapping[str, float]:
+        """Return the times of candidates from a few common rounds, or from an earlier session.
+
+        Raises:
+            OutOfTimeError: The deadline has passed.
+        """
+        times: dict[str, float] = {}
+        rows: dict[str, Row] = {}
+        for selection in selections:
+            name = str(selection)
+            known = self._known.get(name)
+            if known is not None and known.reference == self.reference:
+                if known.ratio is not None:
+                    times[name] = known.ratio
+                continue
+            self._check_time()
+            try:
+                rows[name] = self._prepare(selection)
+            except CodlError as error:
+                self._note(selection, stage="quick", error=" ".join(str(error).split()))
+        if rows:
+            rounds = self._bench.references.sampler.take(
+                rows,
+                warmup=0,
+                least_rounds=_LEAST_QUICK,
+                most_rounds=_MOST_QUICK,
+                pause_seconds=0.0,
+                until_settled=True,
+            )
+            times |= {name: rounds.settled_ratio(name, self.reference) for name in rows}
+            for selection in selections:
+                if str(selection) in rows:
+                    self._note(selection, stage="quick", ratio=times[str(selection)])
+        return times
+
+    def compare(self, selections: Sequence[Selection]) -> Mapping[str, Final]:
+        """Return the times of candidates from many common rounds; the first one is the anchor.
+
+        Raises:
+            OutOfTimeError: The deadline has passed.
+        """
+        self._check_time()
+        rows = {str(one): self._prepare(one) for one in selections}
+        anchor, *others = rows
+        rounds = self._bench.references.sampler.take(
+            rows,
+            watch=[(name, anchor) for name in others] or [(anchor, self.reference)],
+            warmup=1,
+            most_rounds=_FINAL_ROUNDS,
+            most_seconds=_FINAL_SECONDS,
+            pause_seconds=0.0,
+        )
+        finals = {
+            name: Final(ratio=rounds.ratio(name, self.reference).median, to_anchor=rounds.ratio(name, anchor))
+            for name in rows
+        }
+        for selection in selections:
+            self._note(selection, stage="final", ratio=finals[str(selection)].ratio)
+        return finals
+
+    def find_error(self, selection: Selection) -> float:
+        """Return max|error| / max|reference| of what the candidate computes."""
+        error = relative_error(self._trial.compute(selection), self._expected)
+        if error > selection.implementation.tolerance:
+            self._note(selection, stage="final", error=f"wrong by {error:.1e}")
+        return error
+
+    def _find_bound(self, selection: Selection, *, is_rough: bool = False) -> Bound:
+        return find_bound(
+            selection,
+            self._trial.node,
+            self._trial.graph,
+            info=self._trial.device.info,
+            peaks=self._bench.peaks,
+            loop_rate=None if is_rough else self._bench.loop_rate,
+        )
+
+    def _prepare(self, selection: Selection) -> Row:
+        """Return the row of a candidate: built, run, repeated when it is short."""
+        launches = self._trial.bind(selection)
+        once = time_launches(self._trial.device, launches)
+        once()
+        repeats = max(1, min(_MOST_REPEATS, round(_SAMPLE_SECONDS / max(once(), 1e-6))))
+        return time_launches(self._trial.device, launches, repeats=repeats)
+
+    def _note(self, selection: Selection, *, stage: str, ratio: float | None = None, error: str = "") -> None:
+        """Record a measurement."""
+        self._record(
+            Measurement(
+                shape=self._shape,
+                implementation=selection.implementation.name,
+                digest=digest_candidate(selection.implementation, self._trial.device.info),
+                parameters=selection.parameters,
+                stage=stage,
+                reference=self.reference,
+                ratio=ratio,
+                bound_ratio=self.bound(selection),
+                error=error,
+            )
+        )
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise OutOfTimeError(f"{self._shape}: the budget ended; start again to go on")
+
+
+def digest_candidate(row: Implementation, info: DeviceInfo) -> str:
+    """Return what a measurement of a row's candidate hangs on: the kernel's source, the driver's version."""
+    return f"{digest_row(row)} {info.driver_version}"
