@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from codl.catalog.choose import choose
+from codl.catalog.choose import NO_DATABASES, Databases, choose
+from codl.catalog.database import EMPTY
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
@@ -13,7 +14,12 @@ from codl.plan.steps import SHARED_MEMORY, DeviceMemory, Plan
 
 
 def count_footprint(
-    graph: Graph, plan: Plan, arrangement: Arrangement, *, devices: Sequence[DeviceInfo] | None = None
+    graph: Graph,
+    plan: Plan,
+    arrangement: Arrangement,
+    *,
+    devices: Sequence[DeviceInfo] | None = None,
+    databases: Databases = NO_DATABASES,
 ) -> tuple[DeviceMemory, ...]:
     """Return the memory that each device of a plan takes, and what several of them share.
 
@@ -22,6 +28,7 @@ def count_footprint(
         plan: A sound plan of it.
         arrangement: How its devices share memory.
         devices: Facts of the plan's devices, in its order; without them no weights are counted.
+        databases: What is known of the best kernels, by device name, as the executable is compiled with.
 
     Raises:
         UnsupportedError: A node that no implementation of a device computes.
@@ -30,7 +37,7 @@ def count_footprint(
     activations = plan_memory(graph, schedule, arrangement).count_bytes(plan.devices)
     weights = None
     if devices is not None:
-        weights, scratch = count_operands(graph, schedule, devices)
+        weights, scratch = count_operands(graph, schedule, devices, databases)
         activations = add_bytes(activations, scratch)
     return list_memory(plan.devices, activations, weights)
 
@@ -60,7 +67,7 @@ def add_bytes(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int
 
 
 def count_operands(
-    graph: Graph, schedule: Schedule, devices: Sequence[DeviceInfo]
+    graph: Graph, schedule: Schedule, devices: Sequence[DeviceInfo], databases: Databases
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the bytes of constants (each slice that a kernel reads, once) and of scratch, by device name."""
     sizes: list[dict[tuple[str, int, int], int]] = [{} for _ in devices]
@@ -70,7 +77,7 @@ def count_operands(
             continue
         node, info = graph.nodes_by_name[action.node], devices[action.device]
         found = sizes[action.device]
-        selection = choose(node, graph, info)
+        selection = choose(node, graph, info, databases.get(info.name, EMPTY))
         describe = selection.implementation.describe
         for batch in describe(node, graph, Boxes.of([action.region]), info, selection.parameters):
             for arg in batch.tensors:
@@ -82,8 +89,6 @@ def count_operands(
                 scratch[action.device] = max(scratch[action.device], int(batch.scratch[0]))
             if batch.panel_begin is None or batch.panel_end is None:
                 continue
-            if batch.scratch is not None:
-                scratch[action.device] = max(scratch[action.device], int(batch.scratch[0]))
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
             for packed in batch.packed:
                 key = packed.key, begin, end

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codl.catalog.choose import NO_DATABASES
+from codl.catalog.stored import load_databases
 from codl.devices.drivers import select_devices
 from codl.devices.memory import arrange, arrange_named
 from codl.errors import DeviceError, PlanError, ProfileError
@@ -108,7 +110,9 @@ def count_memory(plan: Plan, graph: Graph, infos: Sequence[DeviceInfo] | None = 
     known = {info.name: info for info in infos or ()}
     facts = [known[name] for name in plan.devices] if known.keys() >= set(plan.devices) else None
     arrangement = arrange_named(plan.devices) if facts is None else arrange(facts)
-    return replace(plan, memory=count_footprint(graph, plan, arrangement, devices=facts))
+    databases = NO_DATABASES if facts is None else load_databases(facts)
+    memory = count_footprint(graph, plan, arrangement, devices=facts, databases=databases)
+    return replace(plan, memory=memory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,9 @@
 import pytest
 
 from codl.catalog.spec import plain_arg
+from codl.devices.launch import tensor_arguments
 from codl.devices.memory import place_in
 from codl.errors import DeviceError
-from codl.executor.compile import tensor_arguments
 from codl.ir.graph import Shape
 from codl.ir.regions import Region
 

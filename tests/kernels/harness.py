@@ -20,7 +20,7 @@ from codl.catalog.spec import LaunchBatch, Parameters, Selection
 from codl.devices.launch import bind_launch
 from codl.devices.memory import Storage, storage_order
 from codl.devices.opencl import Device
-from codl.ir.graph import FLOAT_BYTES, NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
+from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Op, ResidualOrder
 from codl.ir.regions import Boxes, Region, input_regions
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
