@@ -60,7 +60,7 @@ def test_matrices_are_known_by_their_sizes() -> None:
 
 def test_text_tells_class_and_sizes() -> None:
     assert str(key_of(conv(16, 32, 14))) == (
-        "Conv2d dilation=1x1 grouping=dense kernel=3x3 stride=1x1 N=1 IC=16 OC=32 OH=14 OW=14 G=1"
+        "Conv2d dilation=1x1 grouping=dense kernel=3x3 stride=1x1 tile=1x1 N=1 IC=16 OC=32 OH=14 OW=14 G=1"
     )
 
 
