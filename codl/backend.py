@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, defs, helper
+from onnx import ModelProto, ValueInfoProto, defs, helper
 from onnx.backend.base import Backend, BackendRep
 
 from codl.compat import devices
 from codl.errors import CodlError, DeviceError, DriverError, InputError
-from codl.frontend.reader import OLDEST_OPSET
-from codl.ir.graph import FloatArray
+from codl.frontend.reader import DEFAULT_DOMAINS, OLDEST_OPSET
 from codl.machine import DeviceKind
 from codl.options import SessionOptions
 from codl.session import InferenceSession
@@ -27,7 +26,7 @@ class CodlBackendRep(BackendRep):  # type: ignore[misc]
     def __init__(self, session: InferenceSession) -> None:
         self.session = session
 
-    def run(self, inputs: Any, **kwargs: Any) -> list[FloatArray]:
+    def run(self, inputs: Any, **kwargs: Any) -> list[Any]:
         """Return all outputs, in the model's order.
 
         Args:
@@ -65,7 +64,8 @@ class CodlBackend(Backend):  # type: ignore[misc]
 
         Args:
             model: An `onnx.ModelProto`, a path, or a file's bytes.
-            device: `CPU` for codl's default devices, `CUDA` or `GPU` for a GPU.
+            device: `CPU` for codl's default devices, `CUDA` or `GPU` for a GPU; with an index, such as
+                `GPU:1`, the device of this place among those of its kind in `codl.devices()`.
             kwargs: Attributes of `SessionOptions`.
 
         Raises:
@@ -73,20 +73,21 @@ class CodlBackend(Backend):  # type: ignore[misc]
             InputError: `SessionOptions` has no such attribute.
             CodlError: As `InferenceSession`.
         """
-        if not cls.supports_device(device):
+        name = _find_name(device)
+        if name is None:
             raise DeviceError(f"device: got {device!r}, expected 'CPU', or 'GPU' where there is one")
         options = SessionOptions()
-        if _kind_of(device) is DeviceKind.GPU:
-            options.devices = [DeviceKind.GPU.value]
-        for name, value in kwargs.items():
-            if not hasattr(options, name):
-                raise InputError(f"{name}: got {value!r}, expected an attribute of codl.SessionOptions")
-            setattr(options, name, value)
+        if device.upper() != "CPU":
+            options.devices = [name]
+        for option, value in kwargs.items():
+            if not hasattr(options, option):
+                raise InputError(f"{option}: got {value!r}, expected an attribute of codl.SessionOptions")
+            setattr(options, option, value)
         content = model.SerializeToString() if isinstance(model, ModelProto) else model
         return CodlBackendRep(InferenceSession(content, options))
 
     @classmethod
-    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> list[FloatArray]:
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> list[Any]:
         """Return the outputs of one run; arguments as in `prepare` and `CodlBackendRep.run`."""
         prepared = cls.prepare(model, device, **kwargs)
         with prepared.session:
@@ -100,7 +101,7 @@ class CodlBackend(Backend):  # type: ignore[misc]
         device: str = "CPU",
         outputs_info: Sequence[tuple[Any, Sequence[int]]] | None = None,
         **kwargs: Any,
-    ) -> list[FloatArray]:
+    ) -> list[Any]:
         """Return the outputs of one operator.
 
         Args:
@@ -114,35 +115,41 @@ class CodlBackend(Backend):  # type: ignore[misc]
         names = [name for name in dict.fromkeys(node.input) if name]
         values = [inputs] if isinstance(inputs, np.ndarray) else inputs
         given = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=True))
-        opset = kwargs.pop("opset_version", None) or max(
-            OLDEST_OPSET, defs.get_schema(node.op_type, domain=node.domain).since_version
-        )
-        opsets = [helper.make_opsetid("", opset)]
+        opset = kwargs.pop("opset_version", None) or _find_version(node)
+        opsets = [helper.make_opsetid(node.domain, opset)]
         graph = helper.make_graph(
             [node],
             "node",
             [_describe(name, np.asarray(given[name])) for name in names],
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in node.output if name],
+            [ValueInfoProto(name=name) for name in node.output if name],
         )
-        model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets)
-        )
+        ir_version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
         return cls.run_model(model, given, device, **kwargs)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Return whether there is a device of this kind: `CPU`, `CUDA` or `GPU`, perhaps with an index."""
-        kind = _kind_of(device)
-        index = device.partition(":")[2] or "0"
-        try:
-            count = sum(info.kind is kind for info in devices())
-        except DriverError:
-            return False
-        return index.isdecimal() and int(index) < count
+        return _find_name(device) is not None
 
 
-def _kind_of(device: str) -> DeviceKind | None:
-    return _KINDS.get(device.partition(":")[0].upper())
+def _find_name(device: str) -> str | None:
+    """Return the name of the device of a kind and perhaps an index; None where there is none."""
+    word, _, index = device.partition(":")
+    try:
+        names = [info.name for info in devices() if info.kind is _KINDS.get(word.upper())]
+    except DriverError:
+        return None
+    place = int(index or "0") if (index or "0").isdecimal() else len(names)
+    return names[place] if place < len(names) else None
+
+
+def _find_version(node: Any) -> int:
+    """Return the newest version of a node's operator; 1 where ONNX does not have the operator."""
+    if not defs.has(node.op_type, domain=node.domain):
+        return 1
+    version = int(defs.get_schema(node.op_type, domain=node.domain).since_version)
+    return max(OLDEST_OPSET, version) if node.domain in DEFAULT_DOMAINS else version
 
 
 def _describe(name: str, value: np.ndarray[Any, Any]) -> Any:

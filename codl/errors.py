@@ -2,11 +2,12 @@
 
 CodlError
 ├── ModelError              the ONNX file is broken or not what ONNX allows
-│   └── UnsupportedError    a valid operator or attribute that codl has no implementation for
+│   └── UnsupportedError    an operator that nobody here has, or a part too large for the host
 ├── InputError              a feed of `run` is missing, extra, or of wrong dtype, rank or shape
 ├── DeviceError             no such device, driver broken, asked for too late
 │   ├── DriverError         OpenCL itself is missing or refuses to load
 │   └── BuildError          a driver refused a kernel
+├── HostError               ONNX Runtime failed in a part of the network that it runs on the host
 ├── PlanError               a plan breaks one of its laws
 ├── ProfileError            a device profile is missing, stale or malformed
 └── CacheError              a cache entry cannot be trusted
@@ -22,7 +23,7 @@ class ModelError(CodlError, ValueError):
 
 
 class UnsupportedError(ModelError):
-    """A valid operator, attribute or type that codl has no implementation for."""
+    """Something valid that neither codl nor ONNX Runtime does here: an operator of an unknown domain, say."""
 
 
 class InputError(CodlError, ValueError):
@@ -39,6 +40,10 @@ class DriverError(DeviceError):
 
 class BuildError(DeviceError):
     """A driver refused to build or launch a kernel."""
+
+
+class HostError(CodlError, RuntimeError):
+    """ONNX Runtime failed in a part of the network that it runs on the host."""
 
 
 class PlanError(CodlError, ValueError):

@@ -34,6 +34,11 @@ Source:
 _DTYPE_OF = {f"tensor({word})": np.dtype(numpy) for word, numpy in ELEMENT_TYPES.values()}
 
 
+def is_tensor_type(onnx_type: str) -> bool:
+    """Return whether values of a type in ONNX's words are numpy arrays."""
+    return onnx_type in _DTYPE_OF
+
+
 def find_dtype(onnx_type: str) -> np.dtype[Any]:
     """Return the numpy type of a tensor type in ONNX's words, such as `tensor(float)`."""
     return _DTYPE_OF[onnx_type]

@@ -4,16 +4,20 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import onnx
 
 from codl.devices.opencl import Device
 from codl.executor.compile import compile_plan
+from codl.executor.host import HostSessions
 from codl.executor.weights import Weights
 from codl.frontend import load_graph
 from codl.ir.graph import Graph, Node
+from codl.ir.ops import HostCall
 from codl.ir.regions import find_splittable_axes
+from codl.partitioner.even import plan_host
 from codl.plan.sharing import Sharing
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
 from tests.oracle import (
@@ -57,17 +61,21 @@ class Case:
         return self.plain_graph.with_outputs(node.output for node in self.plain_graph.nodes)
 
     @cached_property
-    def feeds(self) -> dict[str, FloatArray]:
+    def feeds(self) -> dict[str, Any]:
         return random_feeds(self.model)
 
     @cached_property
-    def reference(self) -> dict[str, FloatArray]:
+    def reference(self) -> dict[str, Any]:
         """ONNX Runtime's values; tensors that only codl has (partial moments) are missing."""
         return run_reference(self.model, self.feeds, self.graph.outputs)
 
     @cached_property
     def weights(self) -> Weights:
         return Weights(self.graph)
+
+    @cached_property
+    def hosts(self) -> HostSessions:
+        return HostSessions(self.graph, threads=1)
 
     def find_errors(
         self,
@@ -85,18 +93,25 @@ class Case:
             graph: The network with the outputs to look at; by default all intermediates.
             sharing: How unified devices share memory; by default as they usually do.
         """
-        executable = compile_plan(graph or self.graph, plan, devices, weights=self.weights, sharing=sharing)
+        executable = compile_plan(
+            graph or self.graph, plan, devices, weights=self.weights, hosts=self.hosts, sharing=sharing
+        )
         results = []
         for poison in POISONS:
             executable.poison(poison)
             results.append(executable.run(self.feeds))
         for name, value in results[0].items():
-            if value.tobytes() != results[1][name].tobytes():
+            if to_bytes(value) != to_bytes(results[1][name]):
                 yield f"{name}: the two poisons differ, so something was read before it was written"
-            if name in self.reference:
+            if isinstance(value, np.ndarray) and name in self.reference:
                 error = relative_error(value, self.reference[name])
                 if not error <= NETWORK_TOLERANCE:
                     yield f"{name}: got relative error {error:.2e}, expected at most {NETWORK_TOLERANCE}"
+
+
+def to_bytes(value: Any) -> Any:
+    """Return what is equal for equal bits: of an array, or of a list of arrays."""
+    return value.tobytes() if isinstance(value, np.ndarray) else [to_bytes(item) for item in value]
 
 
 def declare_discrete(devices: Sequence[Device], *indices: int) -> tuple[Device, ...]:
@@ -115,6 +130,9 @@ def cut_every_node(graph: Graph, devices: tuple[str, ...], axis: int, position: 
     """
     steps: list[Step] = []
     for node in graph.nodes:
+        if isinstance(node.op, HostCall):
+            steps.extend(plan_host(node, graph))
+            continue
         length = dict(enumerate(graph.shape(node.output))).get(axis, 0)
         if axis not in find_splittable_axes(node, graph):
             steps.append(Run(node=node.name, device=devices[len(steps) % len(devices)]))
@@ -182,9 +200,11 @@ def find_operator_errors(
 
 
 def unique_nodes(graph: Graph) -> tuple[Node, ...]:
-    """Return one node for each distinct operator, shapes and epilogue."""
+    """Return one node for each distinct operator, shapes and epilogue; host calls are no operators."""
     found: dict[object, Node] = {}
     for node in graph.nodes:
+        if isinstance(node.op, HostCall):
+            continue
         key = (node.op, node.epilogue, *(graph.shape(name) for name in (*node.inputs, node.output)))
         found.setdefault(key, node)
     return tuple(found.values())

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from codl.ir.graph import Graph, Node, Tensor
-from codl.ir.ops import Conv2d, Epilogue, Pool2d, PoolKind, ResidualOrder
+from codl.ir.graph import Graph, HostModel, Node, Tensor
+from codl.ir.ops import Conv2d, Epilogue, HostCall, Pool2d, PoolKind, ResidualOrder
 
 
 def residual_block(*, height: int = 12, channels: int = 8) -> Graph:
@@ -31,4 +31,30 @@ def residual_block(*, height: int = 12, channels: int = 8) -> Graph:
     tensors |= {name: Tensor(name=name, shape=value.shape) for name, value in weights.items()}
     return Graph(
         name="residual_block", nodes=nodes, inputs=("x",), outputs=("y",), tensors=tensors, constants=weights
+    )
+
+
+def host_between() -> Graph:
+    """Return conv_b(top(conv_a(x))) where the host computes top, whose second output is one of the graph."""
+    image = (1, 8, 12, 12)
+    conv, inputs = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1)), ("a",)
+    nodes = (
+        Node(name="conv_a", op=conv, inputs=("x", "w"), output="a"),
+        Node(name="top", op=HostCall(group="host/1", index=0), inputs=inputs, output="t"),
+        Node(name="top/i", op=HostCall(group="host/1", index=1), inputs=inputs, output="i"),
+        Node(name="conv_b", op=conv, inputs=("t", "w"), output="y"),
+    )
+    weight = np.ones((8, 8, 3, 3), np.float32)
+    tensors = {name: Tensor(name=name, shape=image) for name in "xaty"}
+    tensors["w"] = Tensor(name="w", shape=weight.shape)
+    tensors["i"] = Tensor(name="i", shape=image, type="tensor(int64)", is_on_host=True)
+    model = HostModel(content=b"", operators=("TopK",), reasons=("no kernel for TopK",))
+    return Graph(
+        name="host_between",
+        nodes=nodes,
+        inputs=("x",),
+        outputs=("y", "i"),
+        tensors=tensors,
+        constants={"w": weight},
+        host_models={"host/1": model},
     )

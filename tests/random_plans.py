@@ -3,7 +3,9 @@
 import numpy as np
 
 from codl.ir.graph import Graph, Node
+from codl.ir.ops import HostCall
 from codl.ir.regions import find_splittable_axes
+from codl.partitioner.even import plan_host
 from codl.plan.residency import find_published
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
 
@@ -26,6 +28,9 @@ def draw_plan(
     # Channel cuts make every device compute all of what a chain needs: some plans only.
     has_channel_cuts = rng.random() < 0.5
     while nodes:
+        if isinstance(nodes[0].op, HostCall):
+            steps.extend(plan_host(nodes.pop(0), graph))
+            continue
         axis = _draw_axis(nodes[0], graph, rng, has_channel_cuts)
         if axis is None or rng.random() < 0.05:
             able = devices if last_share == 1 or rng.random() < last_share else devices[:-1]
@@ -56,7 +61,7 @@ def _draw_chain(nodes: list[Node], graph: Graph, axis: int, length: int) -> list
     for node in nodes[1:length]:
         is_connected = any(member.output in node.inputs for member in chain)
         shape = graph.shape(node.output)
-        if not is_connected or len(shape) != rank or shape[axis] < 2:
+        if isinstance(node.op, HostCall) or not is_connected or len(shape) != rank or shape[axis] < 2:
             break
         chain.append(node)
     return chain

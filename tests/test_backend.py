@@ -68,7 +68,8 @@ def test_unknown_option_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "is_there"), [("CPU", True), ("CPU:99", False), ("CPU:x", False), ("TPU", False)]
+    ("device", "is_there"),
+    [("CPU", True), ("cpu:0", True), ("CPU:99", False), ("CPU:x", False), ("TPU", False)],
 )
 def test_devices_are_known(device: str, is_there: bool) -> None:
     assert codl.backend.supports_device(device) is is_there
@@ -99,3 +100,22 @@ def test_backend_is_not_imported_with_codl() -> None:
     )
 
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_index_names_a_device() -> None:
+    names = [info.name for info in codl.devices() if info.kind == "cpu"]
+
+    for index, name in enumerate(names):
+        with codl.backend.prepare(relu_model([2, 3]), f"CPU:{index}").session as session:
+            assert session.plan.devices == (name,)
+
+
+def test_node_may_have_other_types_than_float32() -> None:
+    sorted_values, indices = codl.backend.run_node(
+        helper.make_node("TopK", ["x", "k"], ["y", "i"]), [np.array([3, 9, 5]), np.array([2])]
+    )
+    (signs,) = codl.backend.run_node(
+        helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml"), [np.array([-1.0, 2.0], np.float32)]
+    )
+
+    assert (sorted_values.tolist(), indices.tolist(), signs.tolist()) == ([9, 5], [1, 2], [0.0, 1.0])

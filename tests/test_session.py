@@ -5,6 +5,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,13 +26,14 @@ def model() -> onnx.ModelProto:
 
 
 @cache
-def feeds() -> dict[str, FloatArray]:
+def feeds() -> dict[str, Any]:
     return random_feeds(model())
 
 
 @cache
 def reference() -> FloatArray:
-    return run_reference(model(), feeds(), ["output"])["output"]
+    found: FloatArray = run_reference(model(), feeds(), ["output"])["output"]
+    return found
 
 
 def even_options() -> codl.SessionOptions:

@@ -16,7 +16,7 @@ from codl.devices.drivers import select_devices
 from codl.devices.limits import count_cores
 from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, Row, interleave, time_call
 from codl.options import SessionOptions
-from codl.plan.steps import Chain, Plan, Run
+from codl.plan.steps import Chain, Host, Plan, Run
 from codl.session import InferenceSession
 
 Feeds = Mapping[str, Any]
@@ -102,8 +102,9 @@ def _find_names(args: argparse.Namespace, plan: Plan) -> Sequence[str]:
 
 
 def find_single_device(plan: Plan) -> str | None:
-    """Return the device that computes everything, whole; None when there is more than one, or a cut."""
-    devices = {step.device if isinstance(step, Run) else None for step in plan.steps}
+    """Return the device that runs all kernels, whole; None when there is more than one, or a cut."""
+    on_devices = [step for step in plan.steps if not isinstance(step, Host)]
+    devices = {step.device if isinstance(step, Run) else None for step in on_devices}
     return devices.pop() if len(devices) == 1 else None
 
 
@@ -164,8 +165,11 @@ def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float
 
 def _summarise(plan: Plan) -> str:
     chains = sum(isinstance(step, Chain) for step in plan.steps)
+    on_host = sum(isinstance(step, Host) for step in plan.steps)
+    hosts = f", {on_host} on the host" if on_host else ""
     return (
-        f"{plan.planner or 'given'}: {len(plan.steps)} steps, {chains} chains over {', '.join(plan.devices)}"
+        f"{plan.planner or 'given'}: {len(plan.steps)} steps, {chains} chains over "
+        f"{', '.join(plan.devices)}{hosts}"
     )
 
 

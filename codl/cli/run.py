@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from codl.cli.comparison import find_errors, make_random_feeds, name_outputs, open_reference
+from codl.cli.comparison import (
+    find_errors,
+    is_numeric,
+    make_random_feeds,
+    name_outputs,
+    open_reference,
+)
 from codl.cli.flags import add_json_flag
 from codl.cli.output import print_json, print_message, print_table
 from codl.cli.planning import add_plan_flags, session_options
@@ -57,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
     rows = [
         {
             "output": name,
-            "shape": list(value.shape),
-            "mean": float(value.mean()),
-            "std": float(value.std()),
+            "shape": list(value.shape) if isinstance(value, np.ndarray) else None,
+            "mean": float(value.mean()) if is_numeric(value) and value.size else None,
+            "std": float(value.std()) if is_numeric(value) and value.size else None,
             "relative_error": errors.get(name),
         }
         for name, value in outputs.items()
@@ -83,14 +89,18 @@ def _make_feeds(session: InferenceSession, args: argparse.Namespace) -> dict[str
         try:
             feeds[name] = np.load(path, allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"--input {item}: got {error}, expected NAME=FILE.npy of float32") from error
+            raise InputError(f"--input {item}: got {error}, expected NAME=FILE.npy") from error
     return feeds | make_random_feeds(session, args.random_seed, given=feeds)
 
 
 def _write_outputs(outputs: dict[str, Any], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in outputs.items():
-        np.save(folder / f"{name.replace('/', '_')}.npy", value)
+        if not isinstance(value, np.ndarray):
+            print_message(f"codl: output {name!r}: got no array, expected one; it is not written")
+            continue
+        plain = value.astype(str) if value.dtype.kind == "O" else value
+        np.save(folder / f"{name.replace('/', '_')}.npy", plain, allow_pickle=False)
 
 
 def _format(value: Any) -> str:

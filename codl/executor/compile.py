@@ -15,6 +15,7 @@ from codl.devices.meeting import start_order
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.executor.footprint import add_bytes, list_memory
+from codl.executor.host import HostSessions, prepare_call
 from codl.executor.placement import Placement
 from codl.executor.run import Executable
 from codl.executor.scratch import Scratch
@@ -24,13 +25,12 @@ from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes, Region
 from codl.plan.check import check_plan
-from codl.plan.residency import Transfer
-from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
+from codl.plan.residency import HOST, Transfer, step_nodes
+from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
 
-Call = Callable[[], object]
-Entry = tuple[Call, Label | None]
+Entry = tuple[Callable[[], object], Label | None]
 """A prepared call and what it does; None for one that no trace shows."""
 
 
@@ -42,6 +42,7 @@ def compile_plan(
     weights: Weights | None = None,
     sharing: Sharing | None = None,
     databases: Databases = NO_DATABASES,
+    hosts: HostSessions | None = None,
 ) -> Executable:
     """Return the executable of ``plan``: everything fixed, nothing left to decide.
 
@@ -53,6 +54,7 @@ def compile_plan(
         sharing: How devices that compute in the host's memory see each other's results; chosen from the
             devices by default. Those with memory of their own are sent copies in any case.
         databases: What is known of the best kernels, by device name; without it rules choose them.
+        hosts: ONNX Runtime's sessions shared with other plans of the same graph.
 
     Raises:
         PlanError: The plan breaks a law.
@@ -62,7 +64,13 @@ def compile_plan(
     check_plan(plan, graph)
     arrangement = arrange([device.info for device in devices], sharing)
     return _Compiler(
-        graph, plan, devices, weights=weights or Weights(graph), arrangement=arrangement, databases=databases
+        graph,
+        plan,
+        devices,
+        weights=weights or Weights(graph),
+        hosts=hosts or HostSessions(graph),
+        arrangement=arrangement,
+        databases=databases,
     ).compile()
 
 
@@ -74,11 +82,14 @@ class _Compiler:
         devices: Sequence[Device],
         *,
         weights: Weights,
+        hosts: HostSessions,
         arrangement: Arrangement,
         databases: Databases,
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
-        self._weights, self._arrangement, self._databases = weights, arrangement, databases
+        self._weights, self._hosts = weights, hosts
+        self._arrangement, self._databases = arrangement, databases
+        self._loose: dict[str, Any] = {}
         self._schedule = make_schedule(graph, plan, arrangement)
         self._placement = Placement(graph, self._schedule, devices, arrangement)
         self._held: dict[Map, HeldRegion] = {}
@@ -106,6 +117,8 @@ class _Compiler:
                     self._script.append(self._hold(action))
                 case Unmap():
                     self._script.append(self._release(action))
+                case Call():
+                    self._bind_call(action)
         weights = {
             device.info.name: sum(sizes.values())
             for device, sizes in zip(self._devices, self._constants, strict=True)
@@ -127,6 +140,7 @@ class _Compiler:
             opening=tuple(call for call, _ in opening),
             closing=tuple(self._release(action)[0] for action in self._schedule.closing),
             placement=self._placement,
+            loose=self._loose,
             keep=tuple(self._keep),
             launch_count=self._launch_count,
             weight_bytes=weights,
@@ -135,14 +149,26 @@ class _Compiler:
 
     def _meet(self, sources: Sequence[int]) -> None:
         """Enqueue all that is pending, everywhere, then wait for ``sources`` in turn."""
+        self._enqueue()
+        self._script.extend(
+            (self._devices[device].finish, Label(kind=EventKind.WAIT, device=device)) for device in sources
+        )
+
+    def _enqueue(self) -> None:
         for device in start_order([device.info for device in self._devices]):
             if self._pending[device]:
                 self._script.extend(self._pending[device])
                 self._script.append((self._devices[device].queue.flush, None))
                 self._pending[device] = []
-        self._script.extend(
-            (self._devices[device].finish, Label(kind=EventKind.WAIT, device=device)) for device in sources
+
+    def _bind_call(self, action: Call) -> None:
+        """Lay out a step of the host; devices work meanwhile at what they have."""
+        self._enqueue()
+        nodes = [self._graph.nodes_by_name[name] for name in step_nodes(self._plan.steps[action.step])]
+        call = prepare_call(
+            nodes, self._graph, sessions=self._hosts, storages=self._placement.hosts, loose=self._loose
         )
+        self._script.append((call, Label(kind=EventKind.HOST, device=HOST, name=nodes[0].name)))
 
     def _copy(self, transfer: Transfer) -> None:
         """Lay out a copy through the host: read at once, write when the destination gets there."""

@@ -1,6 +1,6 @@
 """Running an executable: feeds in, prepared calls one after the other, outputs out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -33,6 +33,7 @@ class Executable:
         opening: tuple[Callable[[], object], ...],
         closing: tuple[Callable[[], object], ...],
         placement: Placement,
+        loose: dict[str, Any],
         keep: tuple[Any, ...],
         launch_count: int,
         weight_bytes: Mapping[str, int],
@@ -48,19 +49,23 @@ class Executable:
         self._script, self._labels = script, labels
         self._opening, self._closing = opening, closing
         self._placement = placement
-        self._inputs = {name: _list_planes(placement.hosts[name].view()) for name in graph.inputs}
-        self._outputs = {name: placement.hosts[name].view() for name in graph.outputs}
+        self._loose = loose
+        """Values on the host alone during a run."""
+        inputs, outputs = self._on_devices(graph.inputs), self._on_devices(graph.outputs)
+        self._inputs = {name: _list_planes(placement.hosts[name].view()) for name in inputs}
+        self._outputs = {name: placement.hosts[name].view() for name in outputs}
         self._keep = keep
         self._after_first: Callable[[], None] | None = after_first
 
-    def run(self, feeds: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the graph's outputs by name, each an array of the caller's own.
 
         Args:
-            feeds: One float32 array for each graph input, shapes already checked.
+            feeds: One value for each graph input, types and shapes already checked.
 
         Raises:
             DeviceError: A driver failed during the run.
+            HostError: ONNX Runtime failed during the run.
         """
         with pinned_caller(), self._drained_on_error():
             self._take(feeds)
@@ -70,7 +75,7 @@ class Executable:
         self._keep_what_was_made()
         return outputs
 
-    def run_traced(self, feeds: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], Trace]:
+    def run_traced(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], Trace]:
         """Return what `run` does, and when each launch, copy and wait took place.
 
         Raises:
@@ -92,6 +97,7 @@ class Executable:
             for device in self.devices:
                 with suppress(cl.Error):
                     device.finish()
+            self._loose.clear()
             if isinstance(error, cl.Error):
                 names = ", ".join(self.plan.devices)
                 raise DeviceError(
@@ -99,7 +105,10 @@ class Executable:
                 ) from error
             raise
 
-    def _take(self, feeds: Mapping[str, FloatArray]) -> None:
+    def _on_devices(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if not self.graph.tensors[name].is_on_host]
+
+    def _take(self, feeds: Mapping[str, Any]) -> None:
         """Write the graph's inputs; mapped devices have their memory held meanwhile."""
         for call in self._opening:
             call()
@@ -107,10 +116,15 @@ class Executable:
             value = feeds[name]
             for index, plane in planes:
                 np.copyto(plane, value[index])
+        self._loose.update({name: feeds[name] for name in self.graph.inputs if name not in self._inputs})
 
-    def _give(self) -> dict[str, FloatArray]:
+    def _give(self) -> dict[str, Any]:
         """Return copies of the graph's outputs, and let go of memory that is held to read them."""
-        outputs = {name: np.array(view, order="C") for name, view in self._outputs.items()}
+        outputs = {
+            name: np.array(self._outputs[name], order="C") if name in self._outputs else self._loose[name]
+            for name in self.graph.outputs
+        }
+        self._loose.clear()
         for call in self._closing:
             call()
         return outputs
@@ -123,8 +137,8 @@ class Executable:
 
     def poison(self, value: float) -> None:
         """Fill all memory of activations with ``value``; a run that reads what it did not write shows it."""
-        for name in (*self.graph.inputs, *self.graph.outputs):
-            host = self._placement.hosts[name].host
+        memory = {id(storage.host): storage.host for storage in self._placement.hosts.values()}
+        for host in memory.values():
             assert host is not None
             host.fill(value)
         for device, buffer in self._placement.fillable:

@@ -9,6 +9,7 @@ from typing import Any
 import pyopencl as cl
 
 from codl.errors import DeviceError
+from codl.plan.residency import HOST
 
 _US_PER_NS = 1e-3
 """OpenCL counts nanoseconds."""
@@ -31,6 +32,8 @@ class EventKind(StrEnum):
     """The handing back of a region that was held."""
     WAIT = "wait"
     """The host waits for a device."""
+    HOST = "host"
+    """ONNX Runtime computes nodes on the CPU."""
 
 
 _KERNELS = (EventKind.LAUNCH, EventKind.PUBLISH)
@@ -42,9 +45,9 @@ class Label:
 
     kind: EventKind
     device: int
-    """Index among the plan's devices."""
+    """Index among the plan's devices; of a host call `HOST`."""
     name: str = ""
-    """Node of a launch, tensor of a copy; empty for a wait."""
+    """Node of a launch or host call, tensor of a copy; empty for a wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +56,9 @@ class Event:
 
     kind: EventKind
     device: str
+    """Its name, `host` for a host call."""
     name: str
-    """Node of a launch, tensor of a copy; empty for a wait."""
+    """Node of a launch or host call, tensor of a copy; empty for a wait."""
     start_us: float
     """Since the first call of the run."""
     duration_us: float
@@ -113,7 +117,7 @@ def play_traced(
         events.append(
             Event(
                 kind=label.kind,
-                device=devices[label.device],
+                device="host" if label.device == HOST else devices[label.device],
                 name=label.name,
                 start_us=start_us,
                 duration_us=event_us,

@@ -64,11 +64,14 @@ def bind(source: Source, *, shapes: Shapes, initializers: Values | None = None) 
     """
     graph = source.proto.graph
     for value in graph.input:
+        if not value.type.HasField("tensor_type"):
+            continue
         for dim, length in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
             dim.dim_value = length
     del graph.value_info[:]
     for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
     given = initializers or {}
     for tensor in graph.initializer:
         name = tensor.name

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto
+from onnx import helper
 
-from codl.errors import ModelError, UnsupportedError
-from codl.frontend.onnx_node import OnnxNode, name_type
-from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
+from codl.errors import ModelError
+from codl.frontend.onnx_node import OnnxNode
+from codl.ir.graph import FLOAT_TYPE, NO_EPILOGUE, FloatArray, Node, Shape, Tensor
 from codl.ir.ops import Epilogue, Op, Unary
 
 MAX_RANK = 4
@@ -24,18 +25,31 @@ def is_holdable(shape: Shape) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostNode:
+    """A node of the model that no kernel computes."""
+
+    node: OnnxNode
+    reason: str
+    """Why, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Nodes and tensors so far, and what is known of the model they come from."""
 
     label: str
     """The model in messages."""
+    opset: int
     shapes: Mapping[str, Shape]
-    types: Mapping[str, int]
+    types: Mapping[str, str]
+    """In ONNX's words, such as `tensor(float)`."""
     values: Mapping[str, Array]
     """Constants of the model, of any type."""
     taken: set[str]
     """Every name of the model: new ones stay apart from these."""
-    nodes: list[Node] = field(default_factory=list)
+    given: frozenset[str]
+    """Constants of the model by name, those that are no plain arrays included."""
+    nodes: list[Node | HostNode] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     constants: dict[str, FloatArray] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -47,7 +61,7 @@ class Draft:
         """Return the shape of a tensor that ``node`` reads or writes.
 
         Raises:
-            UnsupportedError: It is unknown before the model runs, empty, or of too many axes.
+            NoKernelError: It is unknown before the model runs, empty, or of too many axes.
         """
         shape = self.shapes.get(name)
         if shape is None:
@@ -59,9 +73,22 @@ class Draft:
         return shape
 
     def check_shape(self, name: str, shape: Shape, *, node: OnnxNode) -> None:
-        """Raise `UnsupportedError` if the graph cannot hold a tensor of ``node`` of this shape."""
+        """Raise `NoKernelError` if the graph cannot hold a tensor of ``node`` of this shape."""
         if not is_holdable(shape):
             raise node.unsupported(got=f"tensor {name!r} of shape {list(shape)}", expected=HOLDABLE)
+
+    def fits_device(self, name: str) -> bool:
+        """Return whether devices can have a tensor of the model: float32, of a shape that fits a graph."""
+        return self.types.get(name) == FLOAT_TYPE and name in self.shapes and is_holdable(self.shapes[name])
+
+    def describe(self, name: str) -> Tensor:
+        """Return the graph's entry for a tensor of the model, on the host where devices cannot have it."""
+        return Tensor(
+            name=name,
+            shape=self.shapes.get(name, ()),
+            type=self.types.get(name, ""),
+            is_on_host=not self.fits_device(name),
+        )
 
     def is_constant(self, name: str) -> bool:
         """Return whether the tensor's value is known now."""
@@ -71,7 +98,7 @@ class Draft:
         """Return the value of a constant that ``node`` reads.
 
         Raises:
-            UnsupportedError: The tensor is computed at run time.
+            NoKernelError: The tensor is computed at run time.
         """
         value = self.values.get(name)
         if value is None:
@@ -87,7 +114,7 @@ class Draft:
             index: Position of the input.
 
         Raises:
-            UnsupportedError: The input is computed at run time.
+            NoKernelError: The input is computed at run time.
         """
         name = node.optional_input(index)
         if name is None:
@@ -98,12 +125,12 @@ class Draft:
         """Return the tensor that stands for an input of ``node``; constants enter the graph here.
 
         Raises:
-            UnsupportedError: The tensor is no float32 of a shape that the graph can hold.
+            NoKernelError: The tensor is no float32 of a shape that the graph can hold.
         """
         self.shape(name, node=node)
-        if self.types.get(name) != TensorProto.FLOAT:
-            kind = name_type(self.types.get(name, TensorProto.UNDEFINED))
-            raise node.unsupported(got=f"tensor {name!r} of type {kind}", expected="float")
+        found = self.types.get(name, "")
+        if found != FLOAT_TYPE:
+            raise node.unsupported(got=f"{name!r} of {found or 'an unknown type'}", expected=FLOAT_TYPE)
         if name in self.values:
             self._add_model_constant(name)
         return self.aliases.get(name, name)
@@ -128,7 +155,7 @@ class Draft:
     ) -> str:
         """Add a node and its output tensor; return the latter's name."""
         self.tensors[output] = Tensor(name=output, shape=shape)
-        unique = self._unique_node_name(name or output)
+        unique = self.unique_node_name(name or output)
         self.nodes.append(Node(name=unique, op=op, inputs=tuple(inputs), output=output, epilogue=epilogue))
         return output
 
@@ -145,55 +172,77 @@ class Draft:
         self.taken.add(name)
         return name
 
-    def finish(self, *, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
-        """Return the graph; outputs that no node writes under their name get a copying node."""
-        written = {node.output for node in self.nodes}
-        final = [o if o in written else self._copy_output(o) for o in outputs]
-        return Graph(
-            name=name,
-            nodes=tuple(self.nodes),
-            inputs=tuple(inputs),
-            outputs=tuple(final),
-            tensors=dict(self.tensors),
-            constants=dict(self.constants),
-            original_names=dict(self.original_names),
-        )
+    def add_host_node(self, node: OnnxNode, *, reason: str) -> None:
+        """Leave a node of the model to the host; its outputs enter the graph."""
+        self.nodes.append(HostNode(node=node, reason=reason))
+        self.tensors.update({name: self.describe(name) for name in node.outputs})
 
-    def _copy_output(self, name: str) -> str:
-        """Add a copy of what stands for an output; one of an input or constant gets a name of its own."""
+    def finish_output(self, name: str) -> str:
+        """Return the tensor that is an output of the graph: the model's own, or a copy of what stands for it.
+
+        A copy of an input or a constant gets a name of its own.
+
+        Raises:
+            ModelError: Nothing stands for it.
+        """
+        if any(name in written for written in map(_find_outputs, self.nodes)):
+            return name
         source, output = self.aliases.get(name, name), name
-        if name in self.values:
+        if source == name:
+            output = self.fresh_name(f"{name}/copy")
+            self.original_names[output] = name
+        if name in self.given and self.fits_device(name):
             self._add_model_constant(name)
-        if source not in self.tensors:
+        if source in self.tensors and not self.tensors[source].is_on_host:
+            return self.add_node(Unary(), [source], output, shape=self.tensors[source].shape)
+        if source not in self.tensors and source not in self.given:
             raise ModelError(
                 f"{self.label}: output {name!r}: got no node that writes it, expected one; "
                 "export the model again"
             )
-        if source == name:
-            output = self.fresh_name(f"{name}/copy")
-            self.original_names[output] = name
-        return self.add_node(Unary(), [source], output, shape=self.tensors[source].shape)
+        return self._copy_on_host(source, output)
+
+    def _copy_on_host(self, source: str, output: str) -> str:
+        """Add a copy of an input or constant that devices cannot have."""
+        found = self.describe(source)
+        copy = OnnxNode(
+            proto=helper.make_node("Identity", [source], [output], name=output),
+            opset=self.opset,
+            label=self.label,
+        )
+        self.nodes.append(HostNode(node=copy, reason=f"output {source!r} is {found.type}"))
+        self.tensors[output] = Tensor(name=output, shape=found.shape, type=found.type, is_on_host=True)
+        return output
 
     def _add_model_constant(self, name: str) -> None:
-        """Let a constant of the model enter the graph under its own name.
-
-        Raises:
-            UnsupportedError: It is no float32.
-        """
-        kind = self.types[name]
-        if kind != TensorProto.FLOAT:
-            raise UnsupportedError(
-                f"{self.label}: constant {name!r}: got {name_type(kind)}, "
-                "expected float; convert the model to float32"
-            )
+        """Let a float32 constant of the model enter the graph under its own name."""
         if name not in self.constants:
             self.constants[name] = np.asarray(self.values[name], dtype=np.float32)
             self.tensors[name] = Tensor(name=name, shape=self.constants[name].shape)
 
-    def _unique_node_name(self, hint: str) -> str:
+    def mark(self) -> tuple[int, ...]:
+        """Return what `rewind` needs to come back to here."""
+        return tuple(len(kept) for kept in (self.nodes, *self._named()))
+
+    def rewind(self, mark: tuple[int, ...]) -> None:
+        """Take back what was added since a mark; names stay taken."""
+        del self.nodes[mark[0] :]
+        for kept, count in zip(self._named(), mark[1:], strict=True):
+            while len(kept) > count:
+                kept.popitem()
+
+    def _named(self) -> tuple[dict[str, Any], ...]:
+        return self.tensors, self.constants, self.aliases, self.original_names
+
+    def unique_node_name(self, hint: str) -> str:
+        """Return a node name that no node has yet, and take it."""
         name, count = hint, 1
         while name in self.node_names:
             count += 1
             name = f"{hint}_{count}"
         self.node_names.add(name)
         return name
+
+
+def _find_outputs(node: Node | HostNode) -> tuple[str, ...]:
+    return (node.output,) if isinstance(node, Node) else node.node.outputs

@@ -20,7 +20,7 @@ from codl.cache.folders import MODELS
 from codl.cache.sealed import Array, SealedFile
 from codl.errors import CacheError
 from codl.frontend.binding import Shapes
-from codl.frontend.graph_text import format_graph, parse_graph
+from codl.frontend.graph_text import format_graph, parse_graph, strip
 from codl.frontend.reader import Source
 from codl.ir.graph import Graph
 
@@ -28,6 +28,7 @@ LEAST_BYTES = 1 << 20
 """Graphs with fewer bytes of constants are made as fast as they are read."""
 _TEXT = "graph"
 _CONSTANT = "constant "
+_HOST_MODEL = "host model "
 
 
 def load_kept_graph(source: Source, *, shapes: Shapes) -> Graph | None:
@@ -39,6 +40,7 @@ def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
     """Return the graph with its digest, kept for later processes if it is worth that."""
     key = _make_key(source, shapes)
     size = sum(value.nbytes for value in graph.constants.values())
+    size += sum(len(model.content) for model in graph.host_models.values())
     if size < LEAST_BYTES:
         return graph
     known = replace(graph, digest=key)
@@ -46,9 +48,11 @@ def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
         text = format_graph(known)
     except TypeError:
         return known
-    if parse_graph(text, {}) == replace(known, constants={}):
+    if parse_graph(text, {}) == strip(known):
         arrays: dict[str, Array] = {_TEXT: np.frombuffer(text.encode(), np.uint8)}
         arrays |= {_CONSTANT + name: value for name, value in graph.constants.items()}
+        for group, model in graph.host_models.items():
+            arrays[_HOST_MODEL + group] = np.frombuffer(model.content, np.uint8)
         MODELS.write(key, arrays, about={"what": f"{source.label} {_format_shapes(shapes)}"})
     return known
 
@@ -57,8 +61,11 @@ def _read_graph(entry: SealedFile) -> Graph:
     constants = {
         name.removeprefix(_CONSTANT): entry.floats(name) for name in entry if name.startswith(_CONSTANT)
     }
+    contents = {
+        name.removeprefix(_HOST_MODEL): entry.text(name) for name in entry if name.startswith(_HOST_MODEL)
+    }
     try:
-        return parse_graph(entry.text(_TEXT).decode(), constants)
+        return parse_graph(entry.text(_TEXT).decode(), constants, contents)
     except (KeyError, ValueError) as error:
         raise CacheError(f"{entry.path}: holds no graph ({error}); remove it") from error
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from codl.ir import graph as graph_module
 from codl.ir import ops
-from codl.ir.graph import FloatArray, Graph
+from codl.ir.graph import FloatArray, Graph, HostModel
 
 _PLAIN = (type(None), bool, int, float, str)
+_EMPTY = "no bytes"
 _CLASSES: Mapping[str, type] = {
     name: found
     for module in (ops, graph_module)
@@ -21,16 +22,24 @@ _CLASSES: Mapping[str, type] = {
 
 
 def format_graph(graph: Graph) -> str:
-    """Return a graph as text; its constants are left out.
+    """Return a graph as text; its constants and the content of its host models are left out.
 
     Raises:
         TypeError: It holds a value that text cannot bring back exactly.
     """
-    return json.dumps(_encode(replace(graph, constants={})), separators=(",", ":"))
+    return json.dumps(_encode(strip(graph)), separators=(",", ":"))
 
 
-def parse_graph(text: str, constants: Mapping[str, FloatArray]) -> Graph:
-    """Return the graph of a text, with these constants.
+def strip(graph: Graph) -> Graph:
+    """Return a graph as far as text tells of it."""
+    models = {group: replace(model, content=b"") for group, model in graph.host_models.items()}
+    return replace(graph, constants={}, host_models=models)
+
+
+def parse_graph(
+    text: str, constants: Mapping[str, FloatArray], contents: Mapping[str, bytes] | None = None
+) -> Graph:
+    """Return the graph of a text, with these constants and contents of its host models.
 
     Raises:
         ValueError: The text is none of `format_graph`.
@@ -41,13 +50,19 @@ def parse_graph(text: str, constants: Mapping[str, FloatArray]) -> Graph:
         raise ValueError(f"graph as text: {type(error).__name__} {error}") from error
     if not isinstance(found, Graph):
         raise ValueError(f"graph as text: got {type(found).__name__}, expected Graph")
-    return replace(found, constants=constants)
+    models: dict[str, HostModel] = {
+        group: replace(model, content=(contents or {}).get(group, b""))
+        for group, model in found.host_models.items()
+    }
+    return replace(found, constants=constants, host_models=models)
 
 
 def _encode(value: Any) -> Any:
     """Return JSON: plain values and lists for tuples as they are, everything else as an object of one key."""
     if type(value) in _PLAIN:
         return value
+    if type(value) is bytes and not value:
+        return {_EMPTY: None}
     if type(value) is tuple:
         return [_encode(item) for item in value]
     if type(value) is dict:
@@ -66,6 +81,8 @@ def _decode(told: Any) -> Any:
     if not isinstance(told, dict):
         return told
     ((name, content),) = told.items()
+    if name == _EMPTY:
+        return b""
     if name == "dict":
         return {_decode(key): _decode(item) for key, item in content}
     found = _CLASSES[name]

@@ -8,8 +8,8 @@ from onnx import TensorProto
 from onnx.external_data_helper import uses_external_data
 from onnx.helper import tensor_dtype_to_np_dtype
 
-from codl.frontend.onnx_node import name_type
 from codl.frontend.reader import Source
+from codl.frontend.types import name_type
 
 _PACKED = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1, TensorProto.STRING}
 """Types whose values do not have a number of bytes each."""

@@ -8,6 +8,7 @@ from codl.errors import ModelError
 from codl.frontend.binding import Shapes, Values, bind, find_shapes
 from codl.frontend.fusion import fuse
 from codl.frontend.graph_cache import keep_graph, load_kept_graph
+from codl.frontend.host import settle
 from codl.frontend.reader import Argument, Source, name_model, read_source
 from codl.frontend.simplify import simplify
 from codl.frontend.structure import check_structure
@@ -42,7 +43,7 @@ def load_model(
 
     Raises:
         ModelError: The model is broken, or a dimension stays free.
-        UnsupportedError: The model is sound, but codl cannot run a part of it.
+        UnsupportedError: The model is sound, but it has operators that nobody here knows.
     """
     source = open_model(model)
     return load_source(source, shapes=find_shapes(source, dimensions or {}))
@@ -53,7 +54,6 @@ def open_model(model: str | os.PathLike[str] | bytes) -> Source:
 
     Raises:
         ModelError: The file cannot be read, is no ONNX model, or is too old.
-        UnsupportedError: An input is no float32 tensor.
     """
     try:
         return read_source(model)
@@ -71,7 +71,7 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
 
     Raises:
         ModelError: The model is broken.
-        UnsupportedError: The model is sound, but codl cannot run a part of it.
+        UnsupportedError: The model is sound, but it has operators that nobody here knows.
     """
     graph = None if initializers else load_kept_graph(source, shapes=shapes)
     if graph is None:
@@ -79,7 +79,11 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
         if not initializers:
             graph = keep_graph(graph, source, shapes=shapes)
     outputs = tuple(
-        Argument(name=name, shape=graph.shape(tensor) if shape is None else shape, type="tensor(float)")
+        Argument(
+            name=name,
+            shape=graph.shape(tensor) if shape is None else shape,
+            type=source.output_types[name] or graph.tensors[tensor].type,
+        )
         for (name, shape), tensor in zip(source.outputs.items(), graph.outputs, strict=True)
     )
     return LoadedModel(graph=graph, inputs=source.inputs, outputs=outputs, path=source.path)
@@ -90,7 +94,7 @@ def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) 
     try:
         check_structure(source)
         check_nodes(source)
-        graph = mark_tiles(fuse(translate(simplify(source), label=source.label)))
+        graph = settle(mark_tiles(fuse(translate(simplify(source), label=source.label))))
     except UnicodeDecodeError as error:
         raise _no_text(source.label, error) from error
     check_graph(graph)

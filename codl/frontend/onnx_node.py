@@ -3,15 +3,18 @@
 from dataclasses import dataclass
 from typing import Any
 
-from onnx import AttributeProto, TensorProto
+from onnx import AttributeProto
 
 from codl.errors import ModelError, UnsupportedError
 
 
-def name_type(kind: int) -> str:
-    """Return ONNX's word for an element type (`onnx.TensorProto.DataType`), such as `float`."""
-    known = kind in TensorProto.DataType.values()
-    return str(TensorProto.DataType.Name(kind)).lower() if known else f"unknown type {kind}"
+class NoKernelError(UnsupportedError):
+    """A valid node that no kernel computes: it runs on the host."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        """The message without the model and without advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +95,10 @@ class OnnxNode:
         """Return the error of a node that ONNX does not allow."""
         return ModelError(self.sentence(got=got, expected=expected, remedy=remedy))
 
-    def unsupported(
-        self, *, got: str, expected: str, remedy: str = "change the model or run it with ONNX Runtime"
-    ) -> UnsupportedError:
-        """Return the error of a valid node that codl cannot run."""
-        return UnsupportedError(self.sentence(got=got, expected=expected, remedy=remedy))
+    def unsupported(self, *, got: str, expected: str) -> NoKernelError:
+        """Return the error of a valid node that no kernel computes."""
+        reason = f"node {self.name!r} ({self.op_type}): got {got}, expected {expected}"
+        return NoKernelError(f"{self.label}: {reason}; run it on the host", reason=reason)
 
     def _attribute(self, name: str, kind: int) -> Any:
         for attribute in self.proto.attribute:

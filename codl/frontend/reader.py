@@ -9,13 +9,14 @@ from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
-from codl.errors import ModelError, UnsupportedError
-from codl.frontend.onnx_node import name_type
+from codl.errors import ModelError
+from codl.frontend.external import load_external_data
+from codl.frontend.types import name_type, name_value_type
 
 OLDEST_IR = 3
 OLDEST_OPSET = 7
+"""Operators of older ones mean other things than kernels compute: they run on the host."""
 _OVERRIDABLE_IR = 4
 """In older models every initializer is listed as an input and is a constant all the same."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -29,7 +30,7 @@ class Argument:
 
     name: str
     shape: DeclaredShape
-    """A free dimension by its name; one without a name is `input[axis]`."""
+    """A free dimension by its name; one without a name is `input[axis]`. Empty for what is no tensor."""
     type: str
     """ONNX's words, such as `tensor(float)`."""
 
@@ -65,6 +66,8 @@ class Source:
     """What free dimensions of the inputs mean, by their name, such as `DATA_BATCH`."""
     outputs: Mapping[str, DeclaredShape | None]
     """Output name -> declared shape, None where the model declares none."""
+    output_types: Mapping[str, str]
+    """Output name -> type in ONNX's words, empty where the model declares none."""
     metadata: Metadata
     opset: int
     digest: str
@@ -86,14 +89,13 @@ def read_source(model: str | os.PathLike[str] | bytes) -> Source:
 
     Raises:
         ModelError: The file cannot be read, is no ONNX model, or is too old.
-        UnsupportedError: An input is no float32 tensor.
     """
     path = None if isinstance(model, bytes) else Path(model)
     label = name_model(model)
     data = model if isinstance(model, bytes) else _read_bytes(Path(model))
     proto = _parse(data, label)
     _check_versions(proto, label)
-    outside = _load_external_data(proto, label, path)
+    outside = load_external_data(proto, label, path)
     overridable = _find_overridable(proto)
     _drop_initializer_inputs(proto)
     return Source(
@@ -104,6 +106,7 @@ def read_source(model: str | os.PathLike[str] | bytes) -> Source:
         overridable=tuple(overridable.values()),
         denotations=_read_denotations(proto),
         outputs={value.name: _declared_shape(value) for value in proto.graph.output},
+        output_types={value.name: name_value_type(value.type) for value in proto.graph.output},
         metadata=_read_metadata(proto),
         opset=find_opset(proto),
         digest=_digest(data, outside),
@@ -153,31 +156,9 @@ def _check_versions(proto: Any, label: str) -> None:
             f"{label}: got IR version {proto.ir_version}, expected {OLDEST_IR} or later; export it again"
         )
     opset = find_opset(proto)
-    if opset < OLDEST_OPSET:
-        raise ModelError(
-            f"{label}: got {f'opset {opset}' if opset else 'no default opset'}, "
-            f"expected {OLDEST_OPSET} or later; convert it with onnx.version_converter"
-        )
-
-
-def _load_external_data(proto: Any, label: str, path: Path | None) -> list[Any]:
-    """Read weights that lie beside the model and return their initializers."""
-    outside = [t for t in proto.graph.initializer if uses_external_data(t)]
-    if not outside:
-        return []
-    if path is None:
-        raise ModelError(
-            f"{label}: got initializer {outside[0].name!r} that lies in another file, "
-            "expected all weights in the bytes; give the model's path instead"
-        )
-    try:
-        load_external_data_for_model(proto, str(path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(
-            f"{label}: got {_one_line(error)}, expected the external weights beside the model; "
-            "copy them there"
-        ) from error
-    return outside
+    is_used = any(node.domain in DEFAULT_DOMAINS for node in proto.graph.node)
+    if opset < 1 and is_used:
+        raise ModelError(f"{label}: got no default opset, expected 1 or later; export it again")
 
 
 def _digest(data: bytes, outside: Sequence[Any]) -> str:
@@ -235,19 +216,14 @@ def _read_metadata(proto: Any) -> Metadata:
 
 
 def _describe_input(value: Any, label: str) -> Argument:
-    kind = value.type.WhichOneof("value")
-    element = value.type.tensor_type.elem_type
-    name = f"tensor({name_type(element)})" if kind == "tensor_type" else str(kind)
-    if name != "tensor(float)":
-        raise UnsupportedError(
-            f"{label}: input {value.name!r}: got {name}, expected tensor(float); convert the model to float32"
-        )
-    shape = _declared_shape(value)
-    if shape is None:
+    name, shape = name_value_type(value.type), _declared_shape(value)
+    if not name:
+        raise ModelError(f"{label}: input {value.name!r}: got no type, expected one; export the model again")
+    if shape is None and name.startswith("tensor("):
         raise ModelError(
             f"{label}: input {value.name!r}: got no shape, expected one; export the model with input shapes"
         )
-    return Argument(name=value.name, shape=shape, type=name)
+    return Argument(name=value.name, shape=shape or (), type=name)
 
 
 def _declared_shape(value: Any) -> DeclaredShape | None:
@@ -258,7 +234,3 @@ def _declared_shape(value: Any) -> DeclaredShape | None:
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}[{axis}]"
         for axis, dim in enumerate(tensor.shape.dim)
     )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto
 
-from codl.errors import ModelError
+from codl.errors import ModelError, UnsupportedError
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import DEFAULT_DOMAINS, Source
 
@@ -42,10 +42,12 @@ def check_operator_sets(source: Source) -> None:
                 expected="an opset_import of it",
             )
         if domain not in _RUNTIME_DOMAINS and not domain.startswith(_RUNTIME_VENDORS):
-            raise node.unsupported(
-                got=f"operator domain {domain!r}",
-                expected="ONNX's own",
-                remedy="export the model without custom operators",
+            raise UnsupportedError(
+                node.sentence(
+                    got=f"operator domain {domain!r}",
+                    expected="ONNX's own or one of ONNX Runtime's",
+                    remedy="export the model without custom operators",
+                )
             )
 
 

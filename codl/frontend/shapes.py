@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 from codl.errors import ModelError
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import find_opset
 from codl.frontend.scales import find_resized_shape, find_scales_input
 from codl.frontend.slices import find_slice_problems, find_sliced_shape
+from codl.frontend.types import make_value_type, name_type, name_value_type
 from codl.frontend.windows import find_pooled_shape, find_window_problems
 from codl.ir.graph import Shape
 
@@ -25,8 +26,8 @@ class Inferred:
     """What is known of a model's tensors by name; a tensor may be missing."""
 
     shapes: Mapping[str, Shape]
-    types: Mapping[str, int]
-    """`onnx.TensorProto.DataType`"""
+    types: Mapping[str, str]
+    """In ONNX's words, such as `tensor(float)`."""
 
 
 def infer_shapes(model: Any, *, label: str) -> Inferred:
@@ -43,7 +44,7 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
     Raises:
         ModelError: Inference gives up on the whole model.
     """
-    nodes, skeleton = list(model.graph.node), _make_skeleton(model)
+    nodes, skeleton = list(model.graph.node), make_skeleton(model)
     values = {tensor.name: tensor for tensor in skeleton.graph.initializer}
     held = {index for index, node in enumerate(nodes) if node.op_type == "Slice"}
     corrected: set[int] = set()
@@ -58,9 +59,8 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
             shape = _find_true_shape(node, inferred.shapes.get(node.optional_input(0) or ""), values)
             if shape is not None and shape != inferred.shapes.get(node.output):
                 corrected.add(index)
-                kind = inferred.types[node.inputs[0]]
-                true_output = onnx.helper.make_tensor_value_info(node.output, kind, shape)
-                skeleton.graph.input.append(true_output)
+                true_type = make_value_type(inferred.types[node.inputs[0]], shape)
+                skeleton.graph.input.append(onnx.ValueInfoProto(name=node.output, type=true_type))
                 break
         else:
             if not ready:
@@ -94,7 +94,7 @@ def _find_true_shape(node: OnnxNode, x: Shape | None, values: Mapping[str, Any])
             return None
 
 
-def _make_skeleton(model: Any) -> Any:
+def make_skeleton(model: Any) -> Any:
     """Return the model without nodes, and its big weights as inputs; outputs may declare what is wrong."""
     skeleton = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
     skeleton.opset_import.extend(model.opset_import)
@@ -121,11 +121,11 @@ def _infer(skeleton: Any, *, label: str) -> Inferred:
             "expected a valid one; correct or export it again"
         ) from error
     shapes: dict[str, Shape] = {t.name: tuple(t.dims) for t in graph.initializer}
-    types: dict[str, int] = {t.name: t.data_type for t in graph.initializer}
+    types = {t.name: f"tensor({name_type(t.data_type)})" for t in graph.initializer}
     for value in (*result.input, *result.value_info):
-        tensor = value.type.tensor_type
-        if tensor.elem_type != TensorProto.UNDEFINED:
-            types[value.name] = tensor.elem_type
+        words, tensor = name_value_type(value.type), value.type.tensor_type
+        if words:
+            types[value.name] = words
         if tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim):
             shapes[value.name] = tuple(d.dim_value for d in tensor.shape.dim)
     return Inferred(shapes=shapes, types=types)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.structure import find_reads
 from codl.ir.graph import Shape
 
 
@@ -32,7 +33,7 @@ def find_shuffles(
         outputs: Outputs of the model.
     """
     producers = {name: node for node in nodes for name in node.outputs}
-    reads = Counter(name for node in nodes for name in node.inputs)
+    reads = Counter(name for node in nodes for name in find_reads(node.proto))
     reads.update(outputs)
     for last in nodes:
         chain = _find_chain(last, producers, reads)

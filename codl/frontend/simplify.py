@@ -21,31 +21,38 @@ turns zeros before a MaxPool into padding that never is the largest."""
 def simplify(source: Source) -> Any:
     """Return the model as an `onnx.ModelProto` with constants and batch normalizations folded.
 
-    Rewriting stops at ONNX Runtime's basic level: only operators of ONNX itself come out.
+    Rewriting stops at ONNX Runtime's basic level: only operators that the model's own opsets have come out.
+    Where weights are of a type that it computes in float32 it converts them last: then they are folded again.
 
     Raises:
         ModelError: ONNX Runtime refuses the model.
     """
-    weight_bytes = sum(len(t.raw_data) for t in source.proto.graph.initializer)
+    try:
+        simple = _rewrite(source.proto)
+        weights = {tensor.name for tensor in simple.graph.initializer}
+        has_converted = any(n.op_type == "Cast" and n.input[0] in weights for n in simple.graph.node)
+        return _rewrite(simple) if has_converted else simple
+    except Exception as error:  # ONNX Runtime's errors have no common base but this one
+        raise ModelError(
+            f"{source.label}: got a model that ONNX Runtime refuses ({' '.join(str(error).split())}), "
+            "expected a valid one; correct or export it again"
+        ) from error
+
+
+def _rewrite(proto: Any) -> Any:
+    weight_bytes = sum(len(t.raw_data) for t in proto.graph.initializer)
     is_large = weight_bytes > _MESSAGE_LIMIT_BYTES
     with tempfile.TemporaryDirectory(prefix="codl-") as folder:
         written = Path(folder, "simplified.onnx")
         options = _quiet_options(written, is_large=is_large)
-        try:
-            given = _write_large(source.proto, Path(folder)) if is_large else source.proto.SerializeToString()
-            onnxruntime.InferenceSession(
-                given,
-                options,
-                providers=["CPUExecutionProvider"],
-                disabled_optimizers=_UNWANTED,
-                enable_fallback=0,  # which would try again, and print that it does
-            )
-            return onnx.load(written)
-        except Exception as error:  # ONNX Runtime's errors have no common base but this one
-            raise ModelError(
-                f"{source.label}: got a model that ONNX Runtime refuses ({' '.join(str(error).split())}), "
-                "expected a valid one; correct or export it again"
-            ) from error
+        onnxruntime.InferenceSession(
+            _write_large(proto, Path(folder)) if is_large else proto.SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=_UNWANTED,
+            enable_fallback=0,  # which would try again, and print that it does
+        )
+        return onnx.load(written)
 
 
 def _quiet_options(written: Path, *, is_large: bool) -> Any:

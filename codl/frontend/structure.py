@@ -41,7 +41,7 @@ def find_structure_problems(source: Source) -> Iterator[str]:
         return
     known = set(given)
     for node in nodes:
-        for name in _reads(node.proto):
+        for name in find_reads(node.proto):
             if name not in written:
                 yield node.sentence(
                     got=f"input {name!r} that nothing provides",
@@ -65,20 +65,20 @@ def _given_names(graph: Any) -> Counter[str]:
     return names
 
 
-def _reads(node: Any) -> Iterator[str]:
+def find_reads(node: Any) -> Iterator[str]:
     """Yield the tensors that a node reads, those from inside its subgraphs included."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
             own = set(_given_names(body)) | {o for inner in body.node for o in inner.output}
-            yield from (name for inner in body.node for name in _reads(inner) if name not in own)
+            yield from (name for inner in body.node for name in find_reads(inner) if name not in own)
 
 
 def _find_cycle(nodes: list[OnnxNode]) -> list[str]:
     """Return the names of nodes that wait for each other, the first again at the end; empty where none do."""
     producers = {o: index for index, node in enumerate(nodes) for o in node.outputs}
     waits = {
-        index: {producers[name] for name in _reads(node.proto) if name in producers}
+        index: {producers[name] for name in find_reads(node.proto) if name in producers}
         for index, node in enumerate(nodes)
     }
     try:

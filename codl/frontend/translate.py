@@ -1,86 +1,103 @@
-"""Turns a simplified ONNX model into a `Graph`, one node at a time."""
+"""Turns a simplified ONNX model into a `Graph`, one node at a time; what has no kernel goes to the host."""
 
 from typing import Any
 
 from onnx import numpy_helper
 
-from codl.errors import UnsupportedError
-from codl.frontend.draft import HOLDABLE, Draft, is_holdable
-from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.draft import Draft
+from codl.frontend.host import arrange
+from codl.frontend.onnx_node import NoKernelError, OnnxNode
 from codl.frontend.operators import TRANSLATIONS
-from codl.frontend.reader import find_opset
+from codl.frontend.reader import OLDEST_OPSET, find_opset
+from codl.frontend.runtime_types import complete
 from codl.frontend.shapes import infer_shapes
 from codl.frontend.shuffles import Shuffle, find_shuffles
-from codl.ir.graph import Graph, Tensor
+from codl.ir.graph import Graph
 from codl.ir.ops import ChannelShuffle
 
 
 def translate(model: Any, *, label: str) -> Graph:
     """Return the graph of a simplified `onnx.ModelProto`, nothing fused yet.
 
+    Nodes of operators, attributes, types or shapes that no kernel computes become host calls.
+
     Args:
         model: The model; its inputs are feeds of known shape.
         label: The model in messages.
 
     Raises:
-        UnsupportedError: An operator, attribute, type or shape that codl cannot run.
+        ModelError: A node is broken.
+        UnsupportedError: What the host would have to run is too large.
     """
     opset = find_opset(model)
     nodes = [OnnxNode(proto=proto, opset=opset, label=label) for proto in model.graph.node]
-    _check_operators(nodes)
-    inferred = infer_shapes(model, label=label)
+    inferred = complete(infer_shapes(model, label=label), model)
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    sparse = {tensor.values.name for tensor in model.graph.sparse_initializer}
     inputs = [value.name for value in model.graph.input if value.name not in values]
     draft = Draft(
         label=label,
+        opset=opset,
         shapes=inferred.shapes,
         types=inferred.types,
         values=values,
         taken={*values, *inputs, *(name for node in nodes for name in node.outputs)},
+        given=frozenset({*values, *sparse}),
     )
-    draft.tensors.update({name: Tensor(name=name, shape=inferred.shapes[name]) for name in inputs})
-    outputs = [value.name for value in model.graph.output]
-    shuffles = list(find_shuffles(nodes, inferred.shapes, outputs=outputs))
+    draft.tensors.update({name: draft.describe(name) for name in inputs})
+    declared = [value.name for value in model.graph.output]
+    _translate_nodes(draft, nodes, outputs=declared)
+    outputs = [draft.finish_output(name) for name in declared]
+    arranged = arrange(draft, model=model, inputs=inputs, outputs=outputs)
+    return Graph(
+        name=model.graph.name,
+        nodes=arranged.nodes,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        tensors=dict(draft.tensors),
+        constants=dict(draft.constants),
+        original_names=dict(draft.original_names),
+        host_models=arranged.host_models,
+    )
+
+
+def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, outputs: list[str]) -> None:
+    if draft.opset < OLDEST_OPSET:
+        for node in nodes:
+            draft.add_host_node(node, reason=f"opset {draft.opset}: kernels know {OLDEST_OPSET} and later")
+        return
+    shuffles = list(find_shuffles(nodes, draft.shapes, outputs=outputs))
     last_of = {shuffle.last.output: shuffle for shuffle in shuffles}
     hidden = {node.output for shuffle in shuffles for node in shuffle.inner}
     for node in nodes:
         if node.output in last_of:
             _add_shuffle(draft, last_of[node.output])
         elif node.output not in hidden:
-            TRANSLATIONS[node.op_type](draft, node)
-    _check_inputs(draft, inputs)
-    return draft.finish(name=model.graph.name, inputs=inputs, outputs=outputs)
+            _add_node(draft, node)
+
+
+def _add_node(draft: Draft, node: OnnxNode) -> None:
+    """Add what a node of the model becomes: nodes of the graph, or one on the host."""
+    translation = TRANSLATIONS.get(node.op_type)
+    if translation is None:
+        draft.add_host_node(node, reason=f"no kernel for {node.op_type}")
+        return
+    mark = draft.mark()
+    try:
+        translation(draft, node)
+    except NoKernelError as error:
+        draft.rewind(mark)
+        draft.add_host_node(node, reason=error.reason)
 
 
 def _add_shuffle(draft: Draft, shuffle: Shuffle) -> None:
+    """Add a channel shuffle, or the three nodes that it is where no kernel computes it as one."""
     node = shuffle.last
-    x = draft.operand(shuffle.source, node=node)
+    try:
+        x = draft.operand(shuffle.source, node=node)
+    except NoKernelError:
+        for part in (*shuffle.inner, node):
+            _add_node(draft, part)
+        return
     op, shape = ChannelShuffle(groups=shuffle.groups), draft.tensors[x].shape
     draft.add_node(op, (x,), node.output, shape=shape, name=node.name)
-
-
-def _check_inputs(draft: Draft, inputs: list[str]) -> None:
-    """Raise `UnsupportedError` for an input, perhaps read by no node, that the graph cannot hold."""
-    for name in inputs:
-        shape = draft.tensors[name].shape
-        if not is_holdable(shape):
-            raise UnsupportedError(
-                f"{draft.label}: input {name!r}: got shape {list(shape)}, expected {HOLDABLE}; "
-                "change the model or run it with ONNX Runtime"
-            )
-
-
-def _check_operators(nodes: list[OnnxNode]) -> None:
-    """Raise `UnsupportedError` that names every operator without a translation by its first node."""
-    first: dict[str, OnnxNode] = {}
-    for node in nodes:
-        if node.op_type not in TRANSLATIONS:
-            first.setdefault(node.op_type, node)
-    if first:
-        known = ", ".join(TRANSLATIONS)
-        raise UnsupportedError(
-            "\n".join(
-                str(node.unsupported(got=f"operator {op_type}", expected=f"one of {known}"))
-                for op_type, node in first.items()
-            )
-        )

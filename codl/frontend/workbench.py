@@ -1,7 +1,7 @@
 """A graph being rewritten: nodes by their output, in topological order."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -78,12 +78,9 @@ class Workbench:
             else graph.tensors[name]
             for name in mentioned
         }
-        return Graph(
-            name=graph.name,
+        return replace(
+            graph,
             nodes=nodes,
-            inputs=graph.inputs,
-            outputs=graph.outputs,
             tensors=tensors,
             constants={name: self.constants[name] for name in mentioned if name in self.constants},
-            original_names=graph.original_names,
         )

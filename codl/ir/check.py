@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from codl.errors import ModelError
-from codl.ir.graph import Graph, Node
+from codl.ir.graph import FLOAT_TYPE, Graph, Node
+from codl.ir.ops import HostCall
 
 
 def check_graph(graph: Graph) -> None:
@@ -38,7 +39,9 @@ def _find_tensor_problems(graph: Graph) -> Iterator[str]:
         tensor = graph.tensors.get(name)
         if tensor is None:
             yield f"tensor {name!r}: got no shape, expected an entry in the graph's tensors"
-        elif any(length < 1 for length in tensor.shape):
+        elif not tensor.is_on_host and tensor.type != FLOAT_TYPE:
+            yield f"tensor {name!r}: got {tensor.type or 'no type'}, expected {FLOAT_TYPE} on a device"
+        elif not tensor.is_on_host and any(length < 1 for length in tensor.shape):
             yield f"tensor {name!r}: got shape {list(tensor.shape)}, expected lengths of 1 or more"
     given = [*graph.inputs, *graph.constants, *(node.output for node in graph.nodes)]
     for name, count in Counter(given).items():
@@ -56,6 +59,12 @@ def _find_constant_problems(graph: Graph) -> Iterator[str]:
 
 
 def _find_node_problems(node: Node, graph: Graph, known: set[str]) -> Iterator[str]:
+    if isinstance(node.op, HostCall):
+        yield from _find_call_problems(node, node.op, graph)
+    else:
+        for name in (*node.inputs, node.output):
+            if name in graph.tensors and graph.tensors[name].is_on_host:
+                yield f"node {node.name!r} ({node.kind}): got {name!r} on the host, expected it on a device"
     for name in node.inputs:
         if name not in known:
             yield (
@@ -69,4 +78,15 @@ def _find_node_problems(node: Node, graph: Graph, known: set[str]) -> Iterator[s
         yield (
             f"node {node.name!r} ({node.kind}): got a residual of shape {list(graph.shape(residual))}, "
             f"expected {list(graph.shape(node.output))}"
+        )
+
+
+def _find_call_problems(node: Node, op: HostCall, graph: Graph) -> Iterator[str]:
+    if op.group not in graph.host_models:
+        yield f"node {node.name!r} (HostCall): got no model of group {op.group!r}, expected one"
+    first = graph.host_groups[op.group][0]
+    if node.inputs != first.inputs:
+        yield (
+            f"node {node.name!r} (HostCall): got inputs {list(node.inputs)}, "
+            f"expected {list(first.inputs)} as {first.name!r} of its group"
         )

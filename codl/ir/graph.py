@@ -2,17 +2,19 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from codl.ir.ops import Epilogue, Op, ResidualOrder
+from codl.ir.ops import Epilogue, HostCall, Op, ResidualOrder
 
 NO_EPILOGUE = Epilogue()
 FLOAT_BYTES = 4
-"""Of one element of any tensor."""
+"""Of one element of any tensor on a device."""
+FLOAT_TYPE = "tensor(float)"
+"""The one type of tensors that devices have, in ONNX's words."""
 
 FloatArray = npt.NDArray[np.float32]
 Shape = tuple[int, ...]
@@ -20,10 +22,15 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A float32 tensor of fixed shape, ONNX axis order."""
+    """A float32 tensor of fixed shape, ONNX axis order; or whatever lies on the host alone."""
 
     name: str
     shape: Shape
+    """Of a value on the host empty where it is unknown before a run."""
+    type: str = FLOAT_TYPE
+    """ONNX's words, such as `tensor(int64)`; empty where it is unknown."""
+    is_on_host: bool = False
+    """Whether no device has it: only host calls, feeds and outputs of the network touch it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,18 @@ class Node:
         return type(self.op).__name__
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostModel:
+    """A part of the network that ONNX Runtime runs on the CPU, and why."""
+
+    content: bytes = field(repr=False)
+    """A whole ONNX model, weights included."""
+    operators: tuple[str, ...]
+    """ONNX operators in the order in which they run."""
+    reasons: tuple[str, ...]
+    """Why no kernel computes them: a sentence without its end for each distinct reason."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Graph:
     """A whole network. Nodes are in topological order; every tensor has one producer."""
@@ -63,6 +82,8 @@ class Graph:
     """For tensors renamed on the way in: codl's name -> the model's name."""
     digest: str | None = None
     """Graphs of equal digest have constants of equal values; None where that was not found out."""
+    host_models: Mapping[str, HostModel] = field(default_factory=dict)
+    """What `HostCall` nodes run, by their group."""
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:
@@ -84,6 +105,15 @@ class Graph:
         return {node.name: node for node in self.nodes}
 
     @cached_property
+    def host_groups(self) -> Mapping[str, tuple[Node, ...]]:
+        """Group of `HostCall` nodes -> the nodes, in topological order."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            if isinstance(node.op, HostCall):
+                found.setdefault(node.op.group, []).append(node)
+        return {group: tuple(nodes) for group, nodes in found.items()}
+
+    @cached_property
     def positions(self) -> Mapping[str, int]:
         """Node name -> place in the topological order."""
         return {node.name: index for index, node in enumerate(self.nodes)}
@@ -97,6 +127,7 @@ class Graph:
         for tensor in self.tensors.values():
             digest.update(repr(tensor).encode())
         digest.update(repr((self.inputs, self.outputs)).encode())
+        digest.update(repr([(group, part.operators) for group, part in self.host_models.items()]).encode())
         return digest.hexdigest()
 
     def shape(self, name: str) -> Shape:
@@ -109,13 +140,4 @@ class Graph:
 
     def with_outputs(self, outputs: Iterable[str]) -> "Graph":
         """Return the same network with other outputs, for instance every intermediate."""
-        return Graph(
-            name=self.name,
-            nodes=self.nodes,
-            inputs=self.inputs,
-            outputs=tuple(outputs),
-            tensors=self.tensors,
-            constants=self.constants,
-            original_names=self.original_names,
-            digest=self.digest,
-        )
+        return replace(self, outputs=tuple(outputs))

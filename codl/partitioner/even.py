@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from codl.errors import PlanError
 from codl.ir.graph import Graph, Node
+from codl.ir.ops import HostCall
 from codl.ir.regions import find_splittable_axes
 from codl.plan.residency import find_published
-from codl.plan.steps import Chain, Cut, Plan, Run, Step
+from codl.plan.steps import Chain, Cut, Host, Plan, Run, Step
 
 PREFERRED_AXES = (2, 1, 0)
 """Height first, as most operators of most networks do best (CoDL, section 6); then channels, then batch."""
@@ -14,13 +15,29 @@ PREFERRED_AXES = (2, 1, 0)
 
 def plan_single(graph: Graph, *, device: str, devices: Sequence[str] | None = None) -> Plan:
     """Return the plan that runs every node on ``device``."""
-    steps = tuple(Run(node=node.name, device=device) for node in graph.nodes)
+    steps = tuple(
+        step
+        for node in graph.nodes
+        for step in (
+            plan_host(node, graph) if isinstance(node.op, HostCall) else [Run(node=node.name, device=device)]
+        )
+    )
     return Plan(
         devices=tuple(devices or (device,)),
         steps=steps,
         planner=f"single:{device}",
         fingerprint=graph.fingerprint,
     )
+
+
+def plan_host(node: Node, graph: Graph) -> tuple[Host, ...]:
+    """Return the step of a host call's whole group at the first of its nodes, nothing at the others."""
+    assert isinstance(node.op, HostCall)
+    group, model = graph.host_groups[node.op.group], graph.host_models[node.op.group]
+    if node is not group[0]:
+        return ()
+    names = tuple(member.name for member in group)
+    return (Host(nodes=names, operators=model.operators, reasons=model.reasons),)
 
 
 def plan_even(
@@ -54,6 +71,12 @@ def plan_even(
     chain: list[Node] = []
     chain_axis = -1
     for node in graph.nodes:
+        if isinstance(node.op, HostCall):
+            if chain:
+                steps.append(_make_chain(chain, chain_axis, graph, shares))
+                chain = []
+            steps.extend(plan_host(node, graph))
+            continue
         axis = _choose_axis(node, graph, axes, len(devices))
         joins = (
             chain

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from codl.plan.residency import HOST
+
 ALIGNMENT_FLOATS = 128
 """512 bytes: the largest alignment that a device asks for (NVIDIA)."""
 
@@ -14,7 +16,7 @@ class Life:
     floats: int
     first: int
     writers: set[int] = field(default_factory=set)
-    """Devices that write it."""
+    """Devices that write it, the host among them."""
     last: dict[int, int] = field(default_factory=dict)
     """Device -> tick of its last use."""
 
@@ -34,11 +36,13 @@ def is_over(life: Life, heir: Life, meetings: Meetings) -> bool:
     """Return whether ``heir`` may be written over ``life``: every use of it is known to be done by then.
 
     A device's own queue keeps the order of its launches. Of another device the
-    host must have waited since its last use.
+    host must have waited since its last use. What the host itself uses is done when it goes on.
     """
     for device, tick in life.last.items():
         if tick >= heir.first:
             return False
+        if device == HOST:
+            continue
         is_own_queue = heir.writers == {device}
         if not is_own_queue and not any(tick < met <= heir.first for met in meetings.get(device, ())):
             return False

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from codl.errors import PlanError
 from codl.ir.graph import Graph
+from codl.ir.ops import HostCall
 from codl.plan.residency import find_published, step_nodes
-from codl.plan.steps import Chain, Plan, Run
+from codl.plan.steps import Chain, Host, Plan, Run, Step
 
 
 def check_plan(plan: Plan, graph: Graph) -> None:
@@ -32,10 +33,11 @@ def find_problems(plan: Plan, graph: Graph) -> Iterator[str]:
     yield from _find_order_problems(plan, graph)
     for index, step in enumerate(plan.steps):
         where = f"step {index}"
+        yield from _find_host_problems(step, where, graph)
         if isinstance(step, Run):
             if step.device not in plan.devices:
                 yield f"{where}: {step.node!r} runs on {step.device!r}, expected one of {list(plan.devices)}"
-        else:
+        elif isinstance(step, Chain):
             yield from _find_chain_problems(step, where, graph)
             yield from _find_cut_problems(step, where, plan, graph)
 
@@ -53,7 +55,7 @@ def _find_device_problems(plan: Plan) -> Iterator[str]:
 def _find_unknown_nodes(plan: Plan, graph: Graph) -> Iterator[str]:
     for index, step in enumerate(plan.steps):
         if not step_nodes(step):
-            yield f"step {index}: got a chain without nodes"
+            yield f"step {index}: got a {step.kind} without nodes"
         for name in step_nodes(step):
             if name not in graph.nodes_by_name:
                 yield f"step {index}: node {name!r} does not exist in {graph.name!r}"
@@ -75,6 +77,25 @@ def _find_order_problems(plan: Plan, graph: Graph) -> Iterator[str]:
                 if tensor not in done:
                     yield f"step {index}: node {name!r} reads {tensor!r} before it is computed"
             done.add(node.output)
+
+
+def _find_host_problems(step: Step, where: str, graph: Graph) -> Iterator[str]:
+    calls = {
+        name: op for name in step_nodes(step) if isinstance(op := graph.nodes_by_name[name].op, HostCall)
+    }
+    if not isinstance(step, Host):
+        for name in calls:
+            yield f"{where}: {name!r} has no kernel, expected it in a step of kind 'host'"
+        return
+    for name in step.nodes:
+        if name not in calls:
+            yield f"{where}: {name!r} has a kernel, expected host calls alone in a step of kind 'host'"
+    for group in dict.fromkeys(op.group for op in calls.values()):
+        missing = [node.name for node in graph.host_groups[group] if node.name not in calls]
+        if missing:
+            yield f"{where}: {missing[0]!r} is missing, expected all of group {group!r} in one step"
+    if len({op.group for op in calls.values()}) > 1:
+        yield f"{where}: got nodes of {len({op.group for op in calls.values()})} groups, expected one"
 
 
 def _find_chain_problems(step: Chain, where: str, graph: Graph) -> Iterator[str]:

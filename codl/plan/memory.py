@@ -17,7 +17,8 @@ from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.regions import Region
 from codl.plan.arena import Life, assign_offsets
 from codl.plan.places import SHARED, Place, find_owner
-from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Schedule, Unmap
+from codl.plan.residency import HOST
+from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import SHARED_MEMORY
 from codl.plan.views import find_views, place_views
@@ -42,7 +43,8 @@ class MemoryPlan:
     arena_floats: Mapping[int, int]
     """Size of the arena by device, under `SHARED` that of all who share the host's memory."""
     ends: tuple[str, ...]
-    """Graph inputs and outputs; the host uses their memory between runs, so they share none."""
+    """What needs memory of its own: graph inputs and outputs, which the host uses between runs; and what host
+    calls read and write, where no device computes in the host's memory."""
     end_floats: int
     """Floats of them in memory that devices share; 0 when each has its own, and only the host sees them."""
 
@@ -65,7 +67,12 @@ def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> M
         schedule: What a run of its plan does.
         arrangement: The one that the schedule was made for.
     """
-    ends = tuple(dict.fromkeys((*graph.inputs, *graph.outputs)))
+    crossing = () if arrangement.shared else _find_crossing(schedule)
+    ends = tuple(
+        tensor
+        for tensor in dict.fromkeys((*graph.inputs, *graph.outputs, *crossing))
+        if not graph.tensors[tensor].is_on_host
+    )
     regions = _find_regions(graph, schedule, arrangement)
     views = find_views(graph, schedule, regions, arrangement, apart=ends)
     frames = place_views(regions, views)
@@ -116,7 +123,16 @@ def _find_regions(graph: Graph, schedule: Schedule, arrangement: Arrangement) ->
                     _widen(regions, (tensor, device), region)
                 else:
                     regions[tensor, SHARED] = Region.whole(graph.shape(tensor))
+    if arrangement.shared:
+        for tensor in _find_crossing(schedule):
+            regions[tensor, SHARED] = Region.whole(graph.shape(tensor))
     return regions
+
+
+def _find_crossing(schedule: Schedule) -> tuple[str, ...]:
+    """Return the tensors of devices that host calls read and write."""
+    calls = (action for action in schedule.actions if isinstance(action, Call))
+    return tuple(dict.fromkeys(tensor for call in calls for tensor in (*call.reads, *call.writes)))
 
 
 def _widen(regions: dict[Place, Region], place: Place, region: Region) -> None:
@@ -164,6 +180,11 @@ def _find_lives(
                 touch(tensor, SHARED, device, tick, is_written=is_written)
             case Unmap(held=held):
                 touch(held.tensor, SHARED, held.device, tick, is_written=False)
+            case Call(reads=reads, writes=writes):
+                for tensor in reads:
+                    touch(tensor, SHARED, HOST, tick, is_written=False)
+                for tensor in writes:
+                    touch(tensor, SHARED, HOST, tick, is_written=True)
             case Meet():
                 pass
     return lives

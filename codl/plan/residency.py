@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Region, input_regions
-from codl.plan.steps import Run, Step
+from codl.plan.steps import Host, Run, Step
 
 HOST = -1
 """Stands for the host where a device index is expected: graph inputs come from it, outputs go to it."""
@@ -55,7 +55,7 @@ def find_published(nodes: Sequence[str], graph: Graph) -> tuple[str, ...]:
 
 
 def share_step(step: Step, graph: Graph, devices: Sequence[str]) -> tuple[Share, ...]:
-    """Return what each device does in ``step``, by device index.
+    """Return what each device does in ``step``, by device index: nothing in a step of the host.
 
     Every device's own part of each published tensor is followed backwards
     through the step: an inner tensor is computed where a later node needs it.
@@ -68,6 +68,8 @@ def share_step(step: Step, graph: Graph, devices: Sequence[str]) -> tuple[Share,
 
 
 def _owned_regions(step: Step, graph: Graph, devices: Sequence[str], index: int) -> dict[str, Region]:
+    if isinstance(step, Host):
+        return {}
     if isinstance(step, Run):
         if devices[index] != step.device:
             return {}
@@ -99,16 +101,27 @@ def _follow_back(names: Sequence[str], graph: Graph, owned: Mapping[str, Region]
     return Share(computes=computes, publishes=dict(owned), reads=reads)
 
 
+def find_host_reads(step: Host, graph: Graph) -> tuple[str, ...]:
+    """Return the tensors of devices that a step of the host reads whole, each once."""
+    names = dict.fromkeys(name for node in step.nodes for name in graph.nodes_by_name[node].inputs)
+    return tuple(name for name in names if not graph.tensors[name].is_on_host)
+
+
+def find_host_writes(step: Host, graph: Graph) -> tuple[str, ...]:
+    """Return the tensors of devices that a step of the host writes whole."""
+    names = (graph.nodes_by_name[node].output for node in step.nodes)
+    return tuple(name for name in names if not graph.tensors[name].is_on_host)
+
+
 class Residency:
     """Which published regions are valid on which device, as a run goes on."""
 
     def __init__(self, graph: Graph) -> None:
-        self._owners: dict[str, list[tuple[int, Region]]] = {
-            name: [(HOST, Region.whole(graph.shape(name)))] for name in graph.inputs
-        }
-        self._present: dict[tuple[str, int], list[Region]] = {
-            (name, HOST): [Region.whole(graph.shape(name))] for name in graph.inputs
-        }
+        self._owners: dict[str, list[tuple[int, Region]]] = {}
+        self._present: dict[tuple[str, int], list[Region]] = {}
+        for name in graph.inputs:
+            if not graph.tensors[name].is_on_host:
+                self.publish(name, Region.whole(graph.shape(name)), HOST)
 
     def publish(self, tensor: str, region: Region, device: int) -> None:
         """Note that ``device`` computed ``region`` of ``tensor`` as its own part."""
@@ -118,6 +131,11 @@ class Residency:
     def receive(self, tensor: str, region: Region, device: int) -> None:
         """Note that ``region`` of ``tensor`` is valid on ``device``, whoever owns it."""
         self._present.setdefault((tensor, device), []).append(region)
+
+    def forget(self, tensor: str, region: Region, device: int) -> None:
+        """Note that ``device`` no longer sees ``region`` of ``tensor``, which others own."""
+        present = self._present.get((tensor, device), [])
+        self._present[tensor, device] = [rest for box in present for rest in box.subtract(region)]
 
     def request(self, tensor: str, region: Region, device: int) -> tuple[Transfer, ...]:
         """Return, and note as done, the transfers that make ``region`` of ``tensor`` valid on ``device``."""

@@ -1,4 +1,4 @@
-"""What happens in a run, in order: launches, publications, meetings, maps and copies.
+"""What happens in a run, in order: launches, publications, meetings, maps, copies, host calls.
 
 The schedule follows from graph, plan and the arrangement of devices alone. The
 executor binds exactly these actions, so whoever prices a plan can price them.
@@ -10,9 +10,18 @@ from functools import reduce
 
 from codl.ir.graph import Graph
 from codl.ir.regions import Region
-from codl.plan.residency import HOST, Residency, Share, Transfer, share_step, step_nodes
+from codl.plan.residency import (
+    HOST,
+    Residency,
+    Share,
+    Transfer,
+    find_host_reads,
+    find_host_writes,
+    share_step,
+    step_nodes,
+)
 from codl.plan.sharing import Arrangement, Sharing
-from codl.plan.steps import Plan
+from codl.plan.steps import Host, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +79,18 @@ class Unmap:
     held: Map
 
 
-Action = Launch | Publish | Meet | Copy | Map | Unmap
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Everything scheduled so far is handed to the devices; then the host runs a step of its own."""
+
+    step: int
+    reads: tuple[str, ...]
+    """Tensors of devices that it reads."""
+    writes: tuple[str, ...]
+    """Tensors of devices that it writes."""
+
+
+Action = Launch | Publish | Meet | Copy | Map | Unmap | Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +136,18 @@ class _Scheduler:
 
     def run(self) -> Schedule:
         self._hand_over_inputs()
-        for index, shares in enumerate(self._shares):
+        for index, (step, shares) in enumerate(zip(self._plan.steps, self._shares, strict=True)):
+            if isinstance(step, Host):
+                self._call(index, step)
+                continue
             self._bring_inputs(shares)
             for device, share in enumerate(shares):
                 self._launch(index, share, device)
         self._meet(self._busy)
         for tensor in self._graph.outputs:
-            self._fetch(tensor)
+            if not self._graph.tensors[tensor].is_on_host:
+                for transfer in self._request(tensor, self._whole(tensor), HOST):
+                    self._closing.extend(self._move(transfer))
         return Schedule(
             shares=self._shares,
             actions=tuple(self._actions),
@@ -153,12 +178,32 @@ class _Scheduler:
             for tensor, region in share.reads.items()
             for transfer in self._request(tensor, region, device)
         ]
+        self._meet_sources(transfers)
+        for transfer in transfers:
+            self._actions.extend(self._move(transfer))
+
+    def _call(self, index: int, step: Host) -> None:
+        """Schedule a step of the host: whole tensors come to it, held while it reads them, and go from it."""
+        reads, writes = find_host_reads(step, self._graph), find_host_writes(step, self._graph)
+        transfers = [t for tensor in reads for t in self._request(tensor, self._whole(tensor), HOST)]
+        self._meet_sources(transfers)
+        releases = [release for transfer in transfers for release in self._move(transfer)]
+        self._actions.append(Call(step=index, reads=reads, writes=writes))
+        self._actions.extend(releases)
+        for release in releases:  # what is no longer held the host may not see
+            self._residency.forget(release.held.tensor, release.held.region, HOST)
+        for tensor in writes:
+            self._residency.publish(tensor, self._whole(tensor), HOST)
+
+    def _whole(self, tensor: str) -> Region:
+        return Region.whole(self._graph.shape(tensor))
+
+    def _meet_sources(self, transfers: Sequence[Transfer]) -> None:
+        """Wait for the devices that transfers come from, and for those whose memory is mapped for them."""
         sources = {t.source for t in transfers if t.source != HOST and self._is_unmet(t)}
         # A map waits for everything that its device was told to do before.
         held = {device for t in transfers for device in self._find_held(t)}
         self._meet(sources | (held & self._busy))
-        for transfer in transfers:
-            self._move(transfer)
 
     def _request(self, tensor: str, region: Region, device: int) -> tuple[Transfer, ...]:
         """Return the transfers that a device, or the host, needs: once for all that share its memory."""
@@ -193,8 +238,11 @@ class _Scheduler:
             self._epochs[device] += 1
         self._busy = self._busy - devices
 
-    def _move(self, transfer: Transfer) -> None:
-        """Schedule what makes a region seen where it is needed; between coherent devices nothing."""
+    def _move(self, transfer: Transfer) -> tuple[Unmap, ...]:
+        """Schedule what makes a region seen where it is needed; between coherent devices nothing.
+
+        What is held for it is let go of by the returned actions, once it has been read.
+        """
         maps = [
             Map(
                 tensor=transfer.tensor,
@@ -209,15 +257,7 @@ class _Scheduler:
             self._actions.append(Copy(transfer=transfer))
             if self._arrangement.is_discrete(transfer.destination):
                 self._busy.add(transfer.destination)
-        if transfer.destination == HOST:
-            self._closing.extend(Unmap(held=held) for held in maps)
-        else:
-            self._actions.extend(Unmap(held=held) for held in maps)
-
-    def _fetch(self, tensor: str) -> None:
-        """Bring an output of the network to the host."""
-        for transfer in self._request(tensor, Region.whole(self._graph.shape(tensor)), HOST):
-            self._move(transfer)
+        return tuple(Unmap(held=held) for held in maps)
 
     def _launch(self, step: int, share: Share, device: int) -> None:
         for name in step_nodes(self._plan.steps[step]):

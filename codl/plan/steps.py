@@ -61,7 +61,26 @@ class Chain:
     """Predicted time of waiting for other devices."""
 
 
-Step = Run | Chain
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """All nodes of a group of host calls: ONNX Runtime computes them at once on the CPU."""
+
+    nodes: tuple[str, ...]
+    """In topological order."""
+    operators: tuple[str, ...] = ()
+    """ONNX operators of the part, for people."""
+    reasons: tuple[str, ...] = ()
+    """Why no kernel computes them, for people."""
+    kind: Literal["host"] = "host"
+    compute_us: float | None = None
+    """Predicted time of ONNX Runtime; None where nothing was predicted."""
+    share_us: float | None = None
+    """Predicted time until it has what it reads, and others have what it writes."""
+    sync_us: float | None = None
+    """Predicted time of waiting for devices."""
+
+
+Step = Run | Chain | Host
 SHARED_MEMORY = "shared"
 """Stands for the host's memory, which several devices compute in, where a device name is expected."""
 
@@ -241,7 +260,15 @@ def _read_step(values: Any, where: str) -> Step:
             cuts=tuple(_read_cut(cut, f"{where}.cuts[{index}]") for index, cut in enumerate(cuts)),
             **_read_times(fields, where),
         )
-    raise PlanError(f"{where}.kind: got {kind!r}, expected 'run' or 'chain'")
+    if kind == "host":
+        fields = {"operators": (), "reasons": (), **_take(values, where, set(Host.__dataclass_fields__))}
+        return Host(
+            nodes=_strings(fields, where, "nodes"),
+            operators=_strings(fields, where, "operators"),
+            reasons=_strings(fields, where, "reasons"),
+            **_read_times(fields, where),
+        )
+    raise PlanError(f"{where}.kind: got {kind!r}, expected 'run', 'chain' or 'host'")
 
 
 def _read_cut(values: Any, where: str) -> Cut:

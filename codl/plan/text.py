@@ -1,10 +1,12 @@
 """A plan as text for people."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from codl.ir.graph import Graph
+from codl.ir.ops import HostCall
 from codl.plan.residency import step_nodes
-from codl.plan.steps import Plan, Run
+from codl.plan.steps import Host, Plan, Run
 
 _AXES = {4: ("N", "OC", "H", "W"), 2: ("rows", "columns")}
 
@@ -17,14 +19,20 @@ def axis_name(axis: int, rank: int) -> str:
 
 def format_plan(plan: Plan, graph: Graph) -> str:
     """Return one line for each node, chains in brackets, cuts where tensors are shared."""
-    lines = [f"plan: {len(graph.nodes)} nodes in {len(plan.steps)} steps over {', '.join(plan.devices)}"]
+    count = sum(isinstance(step, Host) for step in plan.steps)
+    steps = f"{len(plan.steps)} steps, {count} of them on the host," if count else f"{len(plan.steps)} steps"
+    lines = [f"plan: {len(graph.nodes)} nodes in {steps} over {', '.join(plan.devices)}"]
     lines.extend(_format_steps(plan, graph))
     return "\n".join(lines)
 
 
 def _format_steps(plan: Plan, graph: Graph) -> Iterator[str]:
-    width = max((len(node.kind) for node in graph.nodes), default=0)
+    kernels = [node for node in graph.nodes if not isinstance(node.op, HostCall)]
+    width = max((len(node.kind) for node in kernels), default=4)
     for step in plan.steps:
+        if isinstance(step, Host):
+            yield from _format_host(step, width)
+            continue
         names = step_nodes(step)
         cuts = {} if isinstance(step, Run) else {cut.tensor: cut for cut in step.cuts}
         for index, name in enumerate(names):
@@ -38,6 +46,15 @@ def _format_steps(plan: Plan, graph: Graph) -> Iterator[str]:
                 shares = ", ".join(f"{device} {low}:{high}" for device, low, high in parts)
                 text += f" {axis_name(cut.axis, len(shape))} {shares}"
             yield text.rstrip()
+
+
+def _format_host(step: Host, width: int) -> Iterator[str]:
+    """Yield the ONNX operators of a step of the host on one line, and why it has them on the next."""
+    counts = Counter(step.operators)
+    operators = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
+    yield f" {_bracket(0, 1)} {'host':<{width}}  {operators}".rstrip()
+    for reason in step.reasons:
+        yield f"   {'':<{width}}    {reason}"
 
 
 def _bracket(index: int, count: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from codl.frontend import Argument, Metadata
+from codl.ir.graph import Tensor
 from codl.values import ModelMetadata, NodeArg
 
 
@@ -16,6 +17,12 @@ def bind_arguments(arguments: Iterable[Argument], lengths: Mapping[str, int]) ->
         )
         for argument in arguments
     )
+
+
+def fix_argument(argument: Argument, tensor: Tensor) -> Argument:
+    """Return an output as the graph knows it; what it finds out at run time stays as declared."""
+    shape = argument.shape if tensor.is_on_host and not tensor.shape else tensor.shape
+    return Argument(name=argument.name, shape=shape, type=argument.type or tensor.type)
 
 
 def is_fixed(arguments: Iterable[Argument]) -> bool:

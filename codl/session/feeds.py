@@ -8,14 +8,15 @@ import numpy as np
 
 from codl.errors import InputError
 from codl.frontend import Argument
-from codl.values import Array, OrtValue, find_dtype
+from codl.values import Array, OrtValue, find_dtype, is_tensor_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feeds:
     """Arrays of the declared types and ranks, none of them copied unless it had to be converted."""
 
-    inputs: Mapping[str, Array]
+    inputs: Mapping[str, Any]
+    """Arrays, and whatever stands for inputs that are no tensors."""
     initializers: Mapping[str, Array]
     """Given in place of initializers that are inputs too."""
 
@@ -68,17 +69,21 @@ def check_output_names(names: Any, known: Sequence[str]) -> tuple[str, ...]:
     return wanted
 
 
-def _check_feed(argument: Argument, value: Any) -> Array:
-    name, dtype = argument.name, find_dtype(argument.type)
+def _check_feed(argument: Argument, value: Any) -> Any:
     if isinstance(value, OrtValue):
         value = value.numpy()
-    elif isinstance(value, list):
+    if not is_tensor_type(argument.type):
+        return (
+            value  # a list or dict of values, or of a type that numpy does not have: ONNX Runtime checks it
+        )
+    name, dtype = argument.name, find_dtype(argument.type)
+    if isinstance(value, list):
         value = _convert_list(argument, value, dtype)
     if not isinstance(value, np.ndarray):
         raise InputError(
             f"input {name!r}: got {type(value).__name__}, expected a numpy array of {_describe(argument)}"
         )
-    if value.dtype != dtype and value.dtype.newbyteorder("=") != dtype:
+    if not _is_of_type(value, dtype):
         raise InputError(f"input {name!r}: got dtype {value.dtype}, expected {_describe(argument)}")
     if value.ndim != len(argument.shape):
         raise InputError(f"input {name!r}: got rank {value.ndim}, expected {_describe(argument)}")
@@ -86,6 +91,13 @@ def _check_feed(argument: Argument, value: Any) -> Array:
         if length != declared and not (isinstance(declared, str) and length > 0):
             raise InputError(f"input {name!r}: got shape {list(value.shape)}, expected {_describe(argument)}")
     return value
+
+
+def _is_of_type(value: Array, dtype: np.dtype[Any]) -> bool:
+    """Return whether an array has elements of a type, in whatever byte order; text has several types."""
+    if dtype.kind == "O":
+        return value.dtype.kind in "OUS"
+    return value.dtype == dtype or value.dtype.newbyteorder("=") == dtype
 
 
 def _convert_list(argument: Argument, value: list[Any], dtype: np.dtype[Any]) -> Array:

@@ -81,7 +81,7 @@ def plan(
     """Return a plan for a model without touching a device; arguments as in `make_plan`.
 
     Raises:
-        ModelError: The model is broken, or has an operator codl cannot run.
+        ModelError: The model is broken, or has an operator that nobody here knows.
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: The planner needs profiles that the devices do not have.
     """

@@ -10,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from codl.compat import name_provider
+from codl.compat import HOST_PROVIDER, name_provider
 from codl.errors import InputError
 from codl.executor.trace import Event, EventKind, Trace
-from codl.ir.graph import Graph
+from codl.ir.graph import Graph, Tensor
 
 _MOST_EVENTS = 1_000_000
 """Later ones are dropped, as onnxruntime drops them."""
+_NODES = (EventKind.LAUNCH, EventKind.HOST)
 _CATEGORIES = {
     EventKind.LAUNCH: "Node",
     EventKind.PUBLISH: "Copy",
@@ -25,6 +26,7 @@ _CATEGORIES = {
     EventKind.MAP: "Copy",
     EventKind.UNMAP: "Copy",
     EventKind.WAIT: "Wait",
+    EventKind.HOST: "Node",
 }
 
 
@@ -130,20 +132,25 @@ def _group(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def _name_event(event: Event) -> str:
-    if event.kind is EventKind.LAUNCH:
+    if event.kind in _NODES:
         return f"{event.name}_kernel_time"
     return f"{event.name}_{event.kind}" if event.name else str(event.kind)
 
 
 def _describe(event: Event, graph: Graph) -> dict[str, Any]:
-    provider = {"provider": name_provider(event.device)}
-    if event.kind is not EventKind.LAUNCH:
+    is_host = event.kind is EventKind.HOST
+    provider = {"provider": HOST_PROVIDER if is_host else name_provider(event.device)}
+    if event.kind not in _NODES:
         return provider
     node = graph.nodes_by_name[event.name]
     return {
         **provider,
         "op_name": node.kind,
         "node_index": str(graph.positions[node.name]),
-        "input_type_shape": [{"float": list(graph.shape(name))} for name in node.inputs],
-        "output_type_shape": [{"float": list(graph.shape(node.output))}],
+        "input_type_shape": [_describe_tensor(graph.tensors[name]) for name in node.inputs],
+        "output_type_shape": [_describe_tensor(graph.tensors[node.output])],
     }
+
+
+def _describe_tensor(tensor: Tensor) -> dict[str, list[int]]:
+    return {tensor.type.removeprefix("tensor(").removesuffix(")"): list(tensor.shape)}

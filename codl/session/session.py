@@ -12,10 +12,10 @@ from codl.compat import HOST_PROVIDER, name_provider
 from codl.errors import CodlError, InputError, ModelError, PlanError
 from codl.frontend import Argument, Source, open_model
 from codl.frontend.binding import check_initializers, infer_output_shapes
-from codl.ir.graph import FloatArray, Graph
+from codl.ir.graph import Graph
 from codl.options import RunOptions, SessionOptions
 from codl.plan.steps import Plan
-from codl.session.arguments import bind_arguments, describe_argument, describe_model, is_fixed
+from codl.session.arguments import bind_arguments, describe_argument, describe_model, fix_argument, is_fixed
 from codl.session.binding import IOBinding
 from codl.session.feeds import Feeds, check_feeds, check_output_names
 from codl.session.planning import resolve_request
@@ -42,7 +42,7 @@ class InferenceSession:
         provider_options: Accepted for compatibility, without effect.
 
     Raises:
-        ModelError: The model is broken, or has an operator codl cannot run.
+        ModelError: The model is broken, or has an operator that nobody here knows.
         DeviceError: A device does not exist or its driver refuses it.
         PlanError: `sess_options.plan` is no sound plan for this model.
         ProfileError: The planner asked for needs profiles that the devices do not have.
@@ -80,7 +80,7 @@ class InferenceSession:
         }
         lengths.update(self._options.free_dimensions)
         shapes = {**source.outputs, **infer_output_shapes(source)}
-        outputs = (Argument(name=n, shape=s or (), type="tensor(float)") for n, s in shapes.items())
+        outputs = (Argument(name=n, shape=s or (), type=source.output_types[n]) for n, s in shapes.items())
         self._inputs = bind_arguments(source.inputs, lengths)
         self._overridable = bind_arguments(source.overridable, lengths)
         self._outputs = bind_arguments(outputs, lengths)
@@ -97,15 +97,16 @@ class InferenceSession:
             request=self._request,
             is_verified=self._options.verify_plan,
             is_profiled=self._profiler is not None,
+            host_threads=self._options.intra_op_num_threads,
         )
         variants = Variants(lambda shapes, values: build(shapes, {**fixed, **values}))
         if is_fixed(self._inputs):
             shapes = {a.name: tuple(int(dim) for dim in a.shape) for a in self._inputs}
             variant = variants.get(shapes, {})
             self._plan, self._graph = variant.plan, variant.graph
-            found = {name: variant.graph.shape(tensor) for name, tensor in variant.tensors.items()}
             self._outputs = tuple(
-                Argument(name=a.name, shape=found[a.name], type=a.type) for a in self._outputs
+                fix_argument(argument, variant.graph.tensors[variant.tensors[argument.name]])
+                for argument in self._outputs
             )
             if not self._overridable:
                 variants.seal()
@@ -177,8 +178,8 @@ class InferenceSession:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
-    ) -> list[FloatArray]:
-        """Return the outputs of one inference, in the order asked for.
+    ) -> list[Any]:
+        """Return the outputs of one inference, in the order asked for: arrays, or what ONNX Runtime returns.
 
         Args:
             output_names: Outputs wanted; None or empty for all.
@@ -188,6 +189,7 @@ class InferenceSession:
         Raises:
             InputError: A feed is missing, unknown, or of the wrong dtype, rank or shape; an unknown output.
             CodlError: `terminate` is set.
+            HostError: ONNX Runtime failed at what it runs on the host.
         """
         wanted = check_output_names(output_names, self._output_names)
         feeds = check_feeds(input_feed, inputs=self._inputs, overridable=self._overridable)
@@ -197,7 +199,7 @@ class InferenceSession:
             outputs = self._run(feeds)
         return [outputs[name] for name in wanted]
 
-    def _run(self, feeds: Feeds) -> Mapping[str, FloatArray]:
+    def _run(self, feeds: Feeds) -> Mapping[str, Any]:
         if self._variants is None:
             raise InputError("session: got run() after close(), expected an open session; create a new one")
         variant = self._variants.find(feeds)
@@ -222,7 +224,7 @@ class InferenceSession:
         self,
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
-        callback: Callable[[list[FloatArray], Any, str], object],
+        callback: Callable[[list[Any], Any, str], object],
         user_data: Any,
         run_options: RunOptions | None = None,
     ) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 from codl.catalog.stored import load_databases
 from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
+from codl.executor.host import HostSessions
 from codl.executor.run import Executable
 from codl.executor.trace import Trace
 from codl.frontend import Source, load_source
 from codl.frontend.binding import Shapes, Values
-from codl.ir.graph import FloatArray, Graph
+from codl.ir.graph import Graph
 from codl.plan.steps import Plan
 from codl.session.feeds import Feeds
 from codl.session.planning import PlanRequest
@@ -44,16 +45,16 @@ class Variant:
         """The plan that runs."""
         return self.executable.plan
 
-    def run(self, feeds: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the model's outputs by name."""
         return self._rename(self.executable.run(feeds))
 
-    def run_traced(self, feeds: Mapping[str, FloatArray]) -> tuple[dict[str, FloatArray], Trace]:
+    def run_traced(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], Trace]:
         """Return what `run` returns, and what happened when."""
         outputs, trace = self.executable.run_traced(feeds)
         return self._rename(outputs), trace
 
-    def _rename(self, values: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    def _rename(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: values[tensor] for name, tensor in self.tensors.items()}
 
 
@@ -65,6 +66,7 @@ def compile_variant(
     request: PlanRequest,
     is_verified: bool,
     is_profiled: bool,
+    host_threads: int,
 ) -> Variant:
     """Return a model loaded, planned and compiled.
 
@@ -75,23 +77,29 @@ def compile_variant(
         request: Which plan to make.
         is_verified: Measure the plan and its devices alone, and keep the fastest.
         is_profiled: Compile for queues that keep times, so that runs can be traced.
+        host_threads: Threads of what ONNX Runtime computes on the CPU, 0 for its default.
 
     Raises:
-        ModelError: The model is broken, or has a part that codl cannot run.
+        ModelError: The model is broken, or has an operator that nobody here knows.
         PlanError: The plan asked for is none for this model.
         DeviceError: A device refused.
     """
     model = load_source(source, shapes=shapes, initializers=initializers)
     plan = request.make(model.graph)
+    hosts = HostSessions(model.graph, threads=host_threads)
     if is_verified and request.plan is None:
-        plan = find_fastest(model.graph, plan)
+        plan = find_fastest(model.graph, plan, hosts=hosts)
     devices = open_devices(plan.devices)
     if is_profiled:
         devices = tuple(device.with_profiling() for device in devices)
     names = [argument.name for argument in model.outputs]
     return Variant(
         executable=compile_plan(
-            model.graph, plan, devices, databases=load_databases(device.info for device in devices)
+            model.graph,
+            plan,
+            devices,
+            hosts=hosts,
+            databases=load_databases(device.info for device in devices),
         ),
         tensors=dict(zip(names, model.graph.outputs, strict=True)),
     )
@@ -120,7 +128,11 @@ class Variants:
 
     def find(self, feeds: Feeds) -> Variant:
         """Return the variant for these feeds, made now if none of the kept ones will do."""
-        return self.get({name: value.shape for name, value in feeds.inputs.items()}, feeds.initializers)
+        shapes = {
+            name: np.shape(value) if isinstance(value, np.ndarray) else ()
+            for name, value in feeds.inputs.items()
+        }
+        return self.get(shapes, feeds.initializers)
 
     def get(self, shapes: Shapes, initializers: Values) -> Variant:
         """Return the variant for shapes of the inputs and values of initializers."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -17,25 +18,27 @@ from codl.catalog.stored import load_databases
 from codl.devices.opencl import open_devices
 from codl.errors import CacheError, PlanError
 from codl.executor.compile import compile_plan
+from codl.executor.host import HostSessions
 from codl.executor.run import Executable
 from codl.executor.weights import Weights
-from codl.ir.graph import FloatArray, Graph
+from codl.ir.graph import Graph
 from codl.machine import DeviceInfo
 from codl.partitioner.even import plan_single
 from codl.plan.check import check_plan
 from codl.plan.steps import Plan
+from codl.values import find_dtype, is_tensor_type
 
 _ENTRY = "plan"
 _ROUNDS = 3
 """Timed after one that is not, which builds kernels."""
 
 
-def find_fastest(graph: Graph, plan: Plan) -> Plan:
+def find_fastest(graph: Graph, plan: Plan, *, hosts: HostSessions) -> Plan:
     """Return ``plan``, or the plan that runs everything on one of its devices when that is faster.
 
     Every plan runs a few times, in turns, on inputs of zeros; its best time counts. The answer is kept for
     the same network, candidates, devices with their drivers, and code; a kept one that cannot be trusted is
-    measured again.
+    measured again. A network that has inputs beside arrays is not measured: nobody knows what is in them.
 
     Raises:
         DeviceError: A device refused.
@@ -43,7 +46,8 @@ def find_fastest(graph: Graph, plan: Plan) -> Plan:
     candidates = [plan]
     if len(plan.devices) > 1:
         candidates += [plan_single(graph, device=name, devices=(name,)) for name in plan.devices]
-    if len(candidates) == 1:
+    is_measurable = all(is_tensor_type(graph.tensors[name].type) for name in graph.inputs)
+    if len(candidates) == 1 or not is_measurable:
         return plan
     infos = [device.info for device in open_devices(plan.devices)]
     databases = load_databases(infos)
@@ -51,7 +55,7 @@ def find_fastest(graph: Graph, plan: Plan) -> Plan:
     known = PLANS.read(key, lambda entry: _read_plan(entry, graph))
     if known is not None:
         return known
-    fastest = _measure_fastest(graph, candidates, databases)
+    fastest = _measure_fastest(graph, candidates, hosts=hosts, databases=databases)
     text = json.dumps(fastest.to_json()).encode()
     what = f"{graph.name} over {', '.join(plan.devices)}: {fastest.planner}"
     PLANS.write(key, {_ENTRY: np.frombuffer(text, np.uint8)}, about={"what": what})
@@ -82,19 +86,22 @@ def _read_plan(entry: SealedFile, graph: Graph) -> Plan:
     return plan
 
 
-def _measure_fastest(graph: Graph, candidates: Sequence[Plan], databases: Databases) -> Plan:
+def _measure_fastest(
+    graph: Graph, candidates: Sequence[Plan], *, hosts: HostSessions, databases: Databases
+) -> Plan:
     weights = Weights(graph)
     executables = [
-        compile_plan(graph, c, open_devices(c.devices), weights=weights, databases=databases)
+        compile_plan(graph, c, open_devices(c.devices), weights=weights, hosts=hosts, databases=databases)
         for c in candidates
     ]
-    feeds = {name: np.zeros(graph.shape(name), np.float32) for name in graph.inputs}
+    inputs = [graph.tensors[name] for name in graph.inputs]
+    feeds = {tensor.name: np.zeros(tensor.shape, find_dtype(tensor.type)) for tensor in inputs}
     rounds = [[_time(executable, feeds) for executable in executables] for _ in range(_ROUNDS + 1)]
     best = np.min(rounds[1:], axis=0)
     return candidates[int(np.argmin(best))]
 
 
-def _time(executable: Executable, feeds: Mapping[str, FloatArray]) -> float:
+def _time(executable: Executable, feeds: Mapping[str, Any]) -> float:
     start = time.perf_counter()
     executable.run(feeds)
     return time.perf_counter() - start

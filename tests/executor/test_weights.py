@@ -56,7 +56,7 @@ def run_pair(graph: Graph, weights: Weights | None = None) -> bytes:
     plan = plan_even(graph, devices=DEVICES, max_chain_length=4)
     executable = compile_plan(graph, plan, open_devices(DEVICES), weights=weights)
     executable.run(FEEDS)
-    return executable.run(FEEDS)[graph.outputs[0]].tobytes()
+    return bytes(executable.run(FEEDS)[graph.outputs[0]].tobytes())
 
 
 def the_entry() -> Path:

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+import codl
 from codl.frontend import load_graph
 from codl.ir.graph import Graph
 from tests.graph_reference import evaluate
@@ -30,13 +31,20 @@ def make_model(
     constants: Mapping[str, npt.NDArray[Any]] | None = None,
     opset: int = 17,
     ir_version: int = 8,
+    types: Mapping[str, int] | None = None,
 ) -> onnx.ModelProto:
-    """Return a model; its outputs declare no shape."""
+    """Return a model; outputs declare no shape; inputs and outputs are float32 unless ``types`` says more."""
+    kinds = types or {}
     tensors = [numpy_helper.from_array(np.asarray(v), name) for name, v in (constants or {}).items()]
-    feeds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    feeds = [
+        helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
+        for name, shape in inputs.items()
+    ]
     if ir_version < 4:
         feeds += [helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in tensors]
-    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    results = [
+        helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), None) for name in outputs
+    ]
     graph = helper.make_graph(list(nodes), "model", feeds, results, tensors)
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version, producer_name="test"
@@ -53,11 +61,7 @@ def check_translation(model: onnx.ModelProto, *, infers_shapes: bool = True) -> 
     data = model.SerializeToString()
     graph = load_graph(data)
     feeds = random_feeds(model)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = open_onnxruntime(data)
     names = [output.name for output in session.get_outputs()]
     expected = session.run(names, dict(feeds))
     actual = evaluate(graph, feeds)
@@ -67,6 +71,33 @@ def check_translation(model: onnx.ModelProto, *, infers_shapes: bool = True) -> 
     if infers_shapes:
         _check_shapes(model, graph)
     return graph
+
+
+def check_host(model: onnx.ModelProto, *, reason: str) -> Graph:
+    """Return the graph of ``model``, having asserted that it has host calls, why, and that it computes right.
+
+    Args:
+        model: Its inputs have fixed shapes.
+        reason: Part of a reason why a node runs on the host.
+    """
+    data, feeds = model.SerializeToString(), random_feeds(model)
+    with codl.InferenceSession(data) as session:
+        outputs, graph = session.run(None, feeds), session.graph
+    reasons = [text for part in graph.host_models.values() for text in part.reasons]
+    assert any(reason in text for text in reasons), reasons
+    names = [output.name for output in model.graph.output]
+    for name, value, reference in zip(names, outputs, open_onnxruntime(data).run(names, feeds), strict=True):
+        assert relative_error(value, reference) <= NETWORK_TOLERANCE, name
+    return graph
+
+
+def open_onnxruntime(data: bytes) -> Any:
+    """Return ONNX Runtime's session of a model as it is, nothing rewritten."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
 def _check_shapes(model: onnx.ModelProto, graph: Graph) -> None:

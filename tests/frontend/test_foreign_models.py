@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from codl.errors import ModelError, UnsupportedError
 from codl.frontend import load_graph
-from tests.frontend.onnx_models import make_model, node, random_array
+from tests.frontend.onnx_models import check_host, make_model, node, random_array
 
 IMAGE = [1, 4, 6, 6]
 
@@ -54,11 +54,11 @@ class TestOperatorSets:
 
         assert "got operator domain 'com.example', expected ONNX's own" in text
 
-    def test_names_an_operator_of_onnx_runtime_alone(self) -> None:
+    def test_leaves_an_operator_of_onnx_runtime_alone_to_the_host(self) -> None:
         built = model("QuickGelu", domain="com.microsoft")
         built.opset_import.append(helper.make_opsetid("com.microsoft", 1))
 
-        assert "got operator com.microsoft.QuickGelu" in refusal(built, error=UnsupportedError)
+        check_host(built, reason="no kernel for com.microsoft.QuickGelu")
 
     def test_accepts_a_function_of_the_models_own_domain(self) -> None:
         built = model("Twice", domain="local")

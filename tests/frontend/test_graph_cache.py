@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 from codl.cache import folders
 from codl.cache.folders import MODELS
@@ -15,6 +16,7 @@ from codl.frontend.graph_text import format_graph, parse_graph
 from codl.frontend.simplify import simplify
 from codl.ir.graph import Graph
 from codl.ir.ops import Activation, ActivationKind
+from tests.frontend.onnx_models import make_model, node, random_array
 from tools.networks import build
 from tools.networks.assembly import OWN
 
@@ -211,3 +213,36 @@ def test_values_that_text_cannot_bring_back_are_refused(model: onnx.ModelProto) 
 def test_text_of_something_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_graph(text, {})
+
+
+def test_host_models_are_kept(made: list[str]) -> None:
+    table = np.random.default_rng(0).standard_normal((1000, 300), np.float32)
+    nodes = [node("Gather", ["table", "ids"], ["e"]), node("Relu", ["e"], ["y"])]
+    types = {"ids": onnx.TensorProto.INT64}
+    model = make_model(nodes, inputs={"ids": [5]}, constants={"table": table}, types=types)
+    first, second = (load_model(model.SerializeToString()).graph for _ in range(2))
+
+    assert len(made) == 1
+    assert_equal(second, first)
+    assert second.host_models == first.host_models
+    assert len(second.host_models["host/1"].content) > table.nbytes
+
+
+def test_weights_outside_the_model_are_part_of_its_identity(made: list[str], tmp_path: Path) -> None:
+    path, found = tmp_path / "net.onnx", []
+    for seed in (1, 2):
+        value = numpy_helper.from_array(random_array(400, 800, seed=seed))
+        nodes = [node("Constant", [], ["c"], value=value), node("Add", ["x", "c"], ["y"])]
+        onnx.save_model(
+            make_model(nodes, inputs={"x": [400, 800]}),
+            path,
+            save_as_external_data=True,
+            location="net.bin",
+            convert_attribute=True,
+            size_threshold=0,
+        )
+        found.append(load_model(path).graph.constants["c"])
+        (tmp_path / "net.bin").unlink()
+
+    assert len(made) == 2
+    assert np.array_equal(found[1], random_array(400, 800, seed=2))

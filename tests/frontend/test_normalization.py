@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codl.errors import UnsupportedError
-from codl.frontend import load_graph
+import codl
 from codl.ir.graph import Graph
 from codl.ir.ops import (
     ActivationKind,
@@ -16,7 +15,8 @@ from codl.ir.ops import (
     Normalize,
     RowMoments,
 )
-from tests.frontend.onnx_models import check_translation, make_model, node, random_array
+from tests.frontend.onnx_models import check_host, check_translation, make_model, node, random_array
+from tests.oracle import random_feeds
 
 
 def instance_norm(*shape: int, opset: int = 17, then: Any = ()) -> Graph:
@@ -142,21 +142,15 @@ def test_folds_batch_normalization_and_activation_into_conv_transpose(groups: in
     assert graph.nodes[0].epilogue.activation.kind is ActivationKind.RELU
 
 
-UNSUPPORTED: dict[str, tuple[str, list[int], dict[str, Any], str]] = {
-    "1-D": ("ConvTranspose", [1, 3, 8], {"w": random_array(3, 4, 3)}, "got an input of 3 axes, expected 4"),
-    "response norm of a matrix": ("LRN", [2, 5], {}, "got an input of 2 axes, expected 4"),
-}
+def test_leaves_other_ranks_to_the_host() -> None:
+    transposed = node("ConvTranspose", ["x", "w"], ["y"], name="head")
+    model = make_model([transposed], inputs={"x": [1, 3, 8]}, constants={"w": random_array(3, 4, 3)})
+
+    check_host(model, reason="node 'head' (ConvTranspose): got an input of 3 axes, expected 4")
 
 
-@pytest.mark.parametrize("case", UNSUPPORTED)
-def test_names_what_is_unsupported(case: str) -> None:
-    op_type, shape, constants, expected = UNSUPPORTED[case]
-    attributes = {"size": 3} if op_type == "LRN" else {}
-    model = make_model(
-        [node(op_type, ["x", *constants], ["y"], name="head", **attributes)],
-        inputs={"x": shape},
-        constants=constants,
-    )
+def test_response_norm_of_a_matrix_fails_as_in_onnxruntime() -> None:
+    model = make_model([node("LRN", ["x"], ["y"], name="head", size=3)], inputs={"x": [2, 5]})
 
-    with pytest.raises(UnsupportedError, match=rf"node 'head' \({op_type}\): {expected}"):
-        load_graph(model.SerializeToString())
+    with pytest.raises(codl.HostError, match="'head'"):
+        codl.InferenceSession(model.SerializeToString()).run(None, random_feeds(model))

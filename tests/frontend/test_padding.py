@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codl.errors import UnsupportedError
-from codl.frontend import load_graph
+import codl
 from codl.ir.graph import Graph
 from codl.ir.ops import Conv2d, Pad, PadMode, Pool2d, PoolKind
-from tests.frontend.onnx_models import check_translation, make_model, node, random_array
+from tests.frontend.onnx_models import check_host, check_translation, make_model, node, random_array
+from tests.oracle import random_feeds
 
 SHAPE = [2, 4, 6, 5]
 
@@ -75,16 +75,20 @@ def test_removes_pad_of_nothing() -> None:
     assert kinds(graph) == ["Unary", "Unary"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "pads", "got"),
-    [("wrap", PADS, "mode wrap"), ("reflect", [0, 0, 6, 0, 0, 0, 0, 0], "mode reflect with pads")],
-)
-def test_refuses_pad(mode: str, pads: list[int], got: str) -> None:
-    pad = node("Pad", ["x", "p"], ["y"], name="rim", mode=mode)
-    model = make_model([pad], inputs={"x": SHAPE}, constants={"p": np.array(pads)}, opset=19)
+def test_leaves_pad_to_the_host() -> None:
+    pad = node("Pad", ["x", "p"], ["y"], name="rim", mode="wrap")
+    model = make_model([pad], inputs={"x": SHAPE}, constants={"p": np.array(PADS)}, opset=19)
 
-    with pytest.raises(UnsupportedError, match=rf"node 'rim' \(Pad\): got {got}"):
-        load_graph(model.SerializeToString())
+    check_host(model, reason="node 'rim' (Pad): got mode wrap")
+
+
+def test_pad_that_nobody_computes_fails_when_it_runs() -> None:
+    pad = node("Pad", ["x", "p"], ["y"], name="rim", mode="reflect")
+    pads = np.array([0, 0, 6, 0, 0, 0, 0, 0])
+    model = make_model([pad], inputs={"x": SHAPE}, constants={"p": pads}, opset=19)
+
+    with pytest.raises(codl.HostError, match=r"host/1 of model: ONNX Runtime failed.*'rim'"):
+        codl.InferenceSession(model.SerializeToString()).run(None, random_feeds(model))
 
 
 class TestFoldingOfZeros:

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codl.errors import UnsupportedError
-from codl.frontend import load_graph
 from codl.ir.graph import Graph
 from codl.ir.ops import (
     CombineRows,
@@ -16,7 +14,7 @@ from codl.ir.ops import (
     ReduceMean,
     RowSum,
 )
-from tests.frontend.onnx_models import check_translation, make_model, node, random_array
+from tests.frontend.onnx_models import check_host, check_translation, make_model, node, random_array
 
 
 def kinds(graph: Graph) -> list[str]:
@@ -123,13 +121,12 @@ def test_drops_windows_in_the_padding_where_old_shape_inference_counts_them(op_t
     assert graph.shape("y") == (1, 8)
 
 
-def test_refuses_max_pool_when_indices_are_used() -> None:
+def test_leaves_max_pool_with_indices_to_the_host() -> None:
     pool = node("MaxPool", ["x"], ["y", "i"], name="pool", kernel_shape=[2, 2])
     model = make_model([pool], inputs={"x": [1, 2, 4, 4]}, outputs=["y", "i"])
     model.graph.output[1].type.tensor_type.elem_type = 7
 
-    with pytest.raises(UnsupportedError, match=r"node 'pool' \(MaxPool\): got output Indices"):
-        load_graph(model.SerializeToString())
+    check_host(model, reason="node 'pool' (MaxPool): got output Indices")
 
 
 def test_splits_global_average_pool_into_partial_and_combining_node() -> None:

@@ -17,6 +17,7 @@ from codl.ir.ops import (
     Conv2d,
     ConvTranspose2d,
     DepthToSpace,
+    HostCall,
     MatMul,
     Normalize,
     Op,
@@ -133,7 +134,16 @@ def test_random_nodes_cover_every_operator() -> None:
 
     collect()
 
-    assert seen == set(get_args(Op))
+    assert seen == set(get_args(Op)) - {HostCall}
+
+
+def test_host_call_needs_all_of_its_inputs() -> None:
+    graph = one_node(HostCall(group="host/1", index=0), [(2, 3), (), (5, 1, 1, 1, 0)], (4, 4))
+
+    needs = input_regions(graph.nodes[0], graph, Region((1, 1), (2, 3)))
+
+    assert needs == tuple(Region.whole(shape) for shape in ((2, 3), (), (5, 1, 1, 1, 0)))
+    assert find_splittable_axes(graph.nodes[0], graph) == ()
 
 
 IMAGE = (2, 4, 6, 6)

@@ -2,6 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codl.plan.arena import ALIGNMENT_FLOATS, Life, assign_offsets, is_over
+from codl.plan.residency import HOST
 
 
 def life(floats: int, first: int, last: int, *, device: int = 0) -> Life:
@@ -48,3 +49,17 @@ def test_other_device_may_write_only_after_a_meeting() -> None:
     assert not is_over(first, second, {0: [1]})
     assert is_over(first, second, {0: [3]})
     assert is_over(first, life(10, 5, 6), {})
+
+
+def test_memory_that_the_host_used_is_free_when_it_goes_on() -> None:
+    read = life(1000, 3, 5, device=HOST)
+
+    assert is_over(read, life(1000, 6, 9), {})
+    assert not is_over(read, life(1000, 5, 9), {})
+
+
+def test_host_writes_over_memory_of_a_device_only_after_waiting_for_it() -> None:
+    used, written = life(1000, 0, 4), life(1000, 6, 7, device=HOST)
+
+    assert not is_over(used, written, {0: [4]})
+    assert is_over(used, written, {0: [5]})

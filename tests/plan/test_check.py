@@ -6,8 +6,8 @@ import pytest
 from codl.errors import PlanError
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.check import check_plan, find_problems
-from codl.plan.steps import Chain, Cut, Plan, Run
-from tests.graphs import residual_block
+from codl.plan.steps import Chain, Cut, Host, Plan, Run, Step
+from tests.graphs import host_between, residual_block
 
 GRAPH = residual_block()
 DEVICES = ("left", "right")
@@ -111,3 +111,43 @@ def test_broken_law_is_named(make: Callable[[], Plan], message: str) -> None:
     assert any(message in problem for problem in find_problems(plan, GRAPH)), list(find_problems(plan, GRAPH))
     with pytest.raises(PlanError, match="breaks"):
         check_plan(plan, GRAPH)
+
+
+MIXED = host_between()
+HOST = Host(nodes=("top", "top/i"))
+ON_HOST: dict[str, tuple[tuple[Step, ...], str]] = {
+    "host call on a device": (runs("conv_a", "top", "top/i", "conv_b"), "'top' has no kernel"),
+    "host call in a chain": (
+        (*runs("conv_a"), chain("top", "top/i", "conv_b", cuts=(half("y"), half("i")))),
+        "'top/i' has no kernel",
+    ),
+    "kernel on the host": (
+        (Host(nodes=("conv_a", "top", "top/i")), *runs("conv_b")),
+        "'conv_a' has a kernel",
+    ),
+    "half a group": (
+        (*runs("conv_a"), Host(nodes=("top",)), Host(nodes=("top/i",)), *runs("conv_b")),
+        "'top/i' is missing",
+    ),
+    "empty step": ((*runs("conv_a"), Host(nodes=()), HOST, *runs("conv_b")), "got a host without nodes"),
+    "too early": ((HOST, *runs("conv_a", "conv_b")), "'top' reads 'a' before it is computed"),
+}
+
+
+@pytest.mark.parametrize("case", ON_HOST)
+def test_broken_host_step_is_named(case: str) -> None:
+    steps, message = ON_HOST[case]
+
+    with pytest.raises(PlanError, match=message):
+        check_plan(Plan(devices=DEVICES, steps=steps), MIXED)
+
+
+@pytest.mark.parametrize("length", [1, 8])
+def test_planners_keep_host_steps_apart(length: int) -> None:
+    for plan in (
+        plan_even(MIXED, devices=DEVICES, max_chain_length=length),
+        plan_single(MIXED, device="left"),
+    ):
+        assert list(find_problems(plan, MIXED)) == []
+        assert [step.kind for step in plan.steps][1] == "host"
+        assert plan.steps[1] == replace(HOST, operators=("TopK",), reasons=("no kernel for TopK",))

@@ -1,9 +1,9 @@
 from codl.ir.regions import Region
 from codl.partitioner.even import plan_even, plan_single
-from codl.plan.schedule import Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
+from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing, arrange_alike
 from codl.plan.steps import Chain, Cut, Plan, Run
-from tests.graphs import residual_block
+from tests.graphs import host_between, residual_block
 
 GRAPH = residual_block()
 DEVICES = ("left", "right")
@@ -137,3 +137,47 @@ def test_mapped_device_is_held_while_a_copy_fills_or_empties_its_memory() -> Non
             assert after == Unmap(held=before)
             assert before.is_written == (action.transfer.destination == 0)
     assert sum(isinstance(action, Copy) for action in actions) == 2
+
+
+def test_host_waits_for_the_devices_that_it_reads_from() -> None:
+    graph = host_between()
+    actions = make_schedule(graph, plan_even(graph, devices=DEVICES), COHERENT).actions
+
+    assert [type(action) for action in actions] == [Launch, Launch, Meet, Call, Launch, Launch, Meet]
+    assert actions[3] == Call(step=1, reads=("a",), writes=("t",))
+
+
+def test_host_tensors_cross_copied_memory() -> None:
+    graph = host_between()
+    actions = make_schedule(graph, plan_even(graph, devices=DEVICES), COPIED).actions
+    copies = [action.transfer for action in actions if isinstance(action, Copy)]
+
+    assert {(c.tensor, c.source, c.destination) for c in copies} == {
+        ("x", -1, 0),
+        ("x", -1, 1),
+        ("a", 0, -1),
+        ("a", 1, -1),
+        ("t", -1, 0),
+        ("t", -1, 1),
+        ("y", 0, -1),
+        ("y", 1, -1),
+    }
+
+
+def test_mapped_memory_is_held_while_the_host_reads_it() -> None:
+    graph = host_between()
+    schedule = make_schedule(graph.with_outputs(("a", "y", "i")), plan_even(graph, devices=DEVICES), MAPPED)
+    kinds = [type(action) for action in schedule.actions]
+    call = kinds.index(Call)
+    held = [action for action in schedule.actions[:call] if isinstance(action, Map)]
+
+    assert [(m.tensor, m.device, m.is_written) for m in held] == [("a", 0, False), ("a", 1, False)]
+    assert schedule.actions[call + 1 : call + 3] == tuple(Unmap(held=each) for each in held)
+    assert {release.held.tensor for release in schedule.closing} == {"a", "y"}
+
+
+def test_single_device_is_met_before_and_after_the_host() -> None:
+    graph = host_between()
+    actions = make_schedule(graph, plan_single(graph, device="left", devices=DEVICES), COHERENT).actions
+
+    assert [action.devices for action in actions if isinstance(action, Meet)] == [(0,), (0,)]

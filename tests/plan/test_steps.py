@@ -6,9 +6,10 @@ import pytest
 
 from codl.errors import PlanError
 from codl.partitioner.even import plan_even, plan_single
-from codl.plan.steps import Chain, DeviceMemory, Plan, Run
-from tests.graphs import residual_block
+from codl.plan.steps import Chain, DeviceMemory, Host, Plan, Run
+from tests.graphs import host_between, residual_block
 
+HOST = Host(nodes=("top",), operators=("TopK",), reasons=("no kernel for TopK",))
 SINGLE = plan_single(residual_block(), device="left")
 EVEN = plan_even(residual_block(), devices=("left", "right"), max_chain_length=2)
 
@@ -42,6 +43,8 @@ def test_single_device_plan_survives_json_unchanged() -> None:
         ({"steps": [{"kind": "run", "node": "conv_a", "device": "left", "share_us": "1"}]}, "share_us"),
         ({"memory": [{"device": "left", "activation_bytes": 1.5, "weight_bytes": 0}]}, "activation_bytes"),
         ({"memory": {}}, "memory"),
+        ({"steps": [{"kind": "host", "nodes": "top"}]}, "nodes"),
+        ({"steps": [{"kind": "host", "nodes": ["top"], "device": "left"}]}, "device"),
         ({"surprise": 1}, "surprise"),
     ],
 )
@@ -49,6 +52,16 @@ def test_malformed_plan_is_named(change: dict[str, object], message: str) -> Non
     values = plan_single(residual_block(), device="left").to_json() | change
     with pytest.raises(PlanError, match=message):
         Plan.from_json(values)
+
+
+def test_host_step_needs_its_nodes_alone() -> None:
+    plan = plan_single(host_between(), device="left")
+    values = plan.to_json()
+    steps = list(values["steps"])
+    steps[1] = {"kind": "host", "nodes": ["top", "top/i"]}
+
+    assert Plan.from_json(values) == plan
+    assert Plan.from_json(values | {"steps": steps}).steps[1] == Host(nodes=("top", "top/i"))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '"plan"'])
@@ -66,7 +79,7 @@ def test_missing_file_is_a_plan_error(tmp_path: Path) -> None:
 
 def test_predictions_and_memory_survive_json_unchanged() -> None:
     plain = plan_even(residual_block(), devices=("left", "right"), max_chain_length=2)
-    steps = tuple(replace(step, compute_us=1.5, share_us=0.0, sync_us=3.0) for step in plain.steps)
+    steps = tuple(replace(step, compute_us=1.5, share_us=0.0, sync_us=3.0) for step in (*plain.steps, HOST))
     memory = (
         DeviceMemory(device="left", activation_bytes=4096, weight_bytes=None),
         DeviceMemory(device="shared", activation_bytes=8192, weight_bytes=0),

@@ -11,6 +11,7 @@ import pytest
 
 import codl
 from tests.exactness import DEVICES
+from tests.executor.mixed_models import MODELS
 from tests.oracle import random_feeds
 from tools.networks import build
 
@@ -130,3 +131,14 @@ def test_profiled_run_computes_the_same_bits(tmp_path: Path) -> None:
 def test_missing_folder_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(codl.InputError, match="profile_file_prefix"):
         codl.InferenceSession(MODEL.SerializeToString(), profiled_options(tmp_path / "missing"))
+
+
+def test_host_calls_are_nodes_of_the_host_provider(tmp_path: Path) -> None:
+    model = MODELS["classifier"]()
+    session = codl.InferenceSession(model.SerializeToString(), profiled_options(tmp_path))
+    session.run(None, random_feeds(model))
+
+    (event,) = (e for e in read(session.end_profiling()) if e["args"].get("op_name") == "HostCall")
+
+    assert (event["cat"], event["args"]["provider"]) == ("Node", "CPUExecutionProvider")
+    assert event["args"]["input_type_shape"] == [{"float": [1, 20]}]

@@ -11,7 +11,6 @@ import pytest
 
 import codl
 from codl.cache.folders import PLANS
-from codl.catalog.choose import Databases
 from codl.cli.main import main
 from codl.devices.opencl import Device, open_devices
 from codl.ir.graph import Graph
@@ -33,9 +32,9 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     names: list[str] = []
     measure = verify._measure_fastest
 
-    def note(graph: Graph, candidates: Sequence[Plan], databases: Databases) -> Plan:
+    def note(graph: Graph, candidates: Sequence[Plan], **options: Any) -> Plan:
         names.append(graph.name)
-        return measure(graph, candidates, databases)
+        return measure(graph, candidates, **options)
 
     monkeypatch.setattr(verify, "_measure_fastest", note)
     return names

@@ -11,6 +11,7 @@ from codl.ir.ops.epilogue import (
     Epilogue,
     ResidualOrder,
 )
+from codl.ir.ops.host import HostCall
 from codl.ir.ops.moves import (
     ChannelShuffle,
     Concat,
@@ -67,6 +68,7 @@ __all__ = [
     "Coordinates",
     "DepthToSpace",
     "Epilogue",
+    "HostCall",
     "LocalResponseNorm",
     "MatMul",
     "Normalize",
@@ -117,4 +119,5 @@ Op = (
     | ReduceMean
     | Transpose
     | ChannelShuffle
+    | HostCall
 )

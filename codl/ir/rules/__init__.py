@@ -15,6 +15,7 @@ from codl.ir.ops import (
     Conv2d,
     ConvTranspose2d,
     DepthToSpace,
+    HostCall,
     LocalResponseNorm,
     MatMul,
     Normalize,
@@ -32,7 +33,7 @@ from codl.ir.ops import (
     Transpose,
     Unary,
 )
-from codl.ir.rules import moves, pointwise, reductions, sampling, windows
+from codl.ir.rules import moves, pointwise, reductions, sampling, whole, windows
 
 Rule = Callable[[Any, Sequence[Shape], Shape, Boxes], tuple[Boxes, ...]]
 """(operator, input shapes without a residual's, output shape, output boxes) -> boxes of each input."""
@@ -62,4 +63,5 @@ RULES: dict[type[Op], Rule] = {
     Slice: sampling.slice_,
     Pad: sampling.pad,
     Resize2d: sampling.resize2d,
+    HostCall: whole.host_call,
 }

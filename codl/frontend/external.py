@@ -1,0 +1,60 @@
+"""Weights that lie in files beside the model: of initializers, and of constants among the nodes."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+
+from codl.errors import ModelError
+
+
+def load_external_data(proto: Any, label: str, path: Path | None) -> list[Any]:
+    """Read weights that lie beside the model and return their `onnx.TensorProto`.
+
+    Args:
+        proto: The `onnx.ModelProto`; its tensors are filled.
+        label: The model in messages.
+        path: File of the model; None for a model given as bytes.
+
+    Raises:
+        ModelError: The model was given as bytes, or the files are missing or too short.
+    """
+    outside = [tensor for tensor in _find_tensors(proto) if uses_external_data(tensor)]
+    if not outside:
+        return []
+    if path is None:
+        raise ModelError(
+            f"{label}: got initializer {outside[0].name!r} that lies in another file, "
+            "expected all weights in the bytes; give the model's path instead"
+        )
+    try:
+        load_external_data_for_model(proto, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(
+            f"{label}: got {' '.join(str(error).split())}, expected the external weights beside the model; "
+            "copy them there"
+        ) from error
+    return outside
+
+
+def _find_tensors(proto: Any) -> Iterator[Any]:
+    """Yield every tensor of a model: weights and attributes, those of functions and branches too."""
+    yield from _find_graph_tensors(proto.graph)
+    for function in proto.functions:
+        yield from _find_node_tensors(function.node)
+
+
+def _find_graph_tensors(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    yield from _find_node_tensors(graph.node)
+
+
+def _find_node_tensors(nodes: Iterable[Any]) -> Iterator[Any]:
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            yield from _find_graph_tensors(body)

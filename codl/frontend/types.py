@@ -1,0 +1,61 @@
+"""Types of values in ONNX's words, such as `tensor(float)` or `seq(tensor(int64))`, and as protobuf."""
+
+from typing import Any
+
+from onnx import TensorProto, TypeProto
+
+from codl.ir.graph import Shape
+
+
+def name_type(kind: int) -> str:
+    """Return ONNX's word for an element type (`onnx.TensorProto.DataType`), such as `float`."""
+    known = kind in TensorProto.DataType.values()
+    return str(TensorProto.DataType.Name(kind)).lower() if known else f"unknown type {kind}"
+
+
+def name_value_type(value: Any) -> str:
+    """Return ONNX's words for an `onnx.TypeProto`; empty where it says nothing."""
+    match value.WhichOneof("value"):
+        case "tensor_type":
+            element = value.tensor_type.elem_type
+            return f"tensor({name_type(element)})" if element != TensorProto.UNDEFINED else ""
+        case "sparse_tensor_type":
+            return f"sparse_tensor({name_type(value.sparse_tensor_type.elem_type)})"
+        case "sequence_type":
+            return f"seq({name_value_type(value.sequence_type.elem_type)})"
+        case "optional_type":
+            return f"optional({name_value_type(value.optional_type.elem_type)})"
+        case "map_type":
+            key, inner = value.map_type.key_type, value.map_type.value_type
+            return f"map({name_type(key)},{name_value_type(inner)})"
+        case _:
+            return ""
+
+
+def make_value_type(words: str, shape: Shape | None = None) -> Any:
+    """Return the `onnx.TypeProto` of a type in ONNX's words, without a type where they are empty.
+
+    Args:
+        words: What `name_value_type` returns.
+        shape: Of a tensor, where it is known.
+    """
+    value = TypeProto()
+    outer, _, inner = words.removesuffix(")").partition("(")
+    match outer:
+        case "tensor":
+            value.tensor_type.elem_type = TensorProto.DataType.Value(inner.upper())
+            if shape is not None:
+                value.tensor_type.shape.SetInParent()
+                for length in shape:
+                    value.tensor_type.shape.dim.add().dim_value = length
+        case "sparse_tensor":
+            value.sparse_tensor_type.elem_type = TensorProto.DataType.Value(inner.upper())
+        case "seq":
+            value.sequence_type.elem_type.CopyFrom(make_value_type(inner))
+        case "optional":
+            value.optional_type.elem_type.CopyFrom(make_value_type(inner))
+        case "map":
+            key, _, content = inner.partition(",")
+            value.map_type.key_type = TensorProto.DataType.Value(key.upper())
+            value.map_type.value_type.CopyFrom(make_value_type(content))
+    return value
