@@ -13,8 +13,9 @@
 // Parameters  MR 1..14 pixels a register tile; NR = VECTOR 4 8 16 channels
 // Tested by   tests/kernels/test_depthwise.py
 //
-// A work-item walks its row of pixels, MR at a time, and for each group of pixels its panels of channels. The last
-// group of a row and the last panel of a tensor step back to end with it: what two of them compute is equal.
+// A work-item walks its row of pixels, MR at a time, and for each group of pixels its panels of channels: the other
+// order meets few cache sets. The last group of a row and the last panel of a tensor step back to end with it: what
+// two of them compute is equal.
 #ifndef MR
 #define MR 8
 #endif
@@ -31,10 +32,16 @@
     a##m##_0 = fma(VLOAD(p), w, a##m##_0);                                                                 \
     NEXT_PIXEL
 // A pixel whose tap lies in the padding reads zeros, and so does one past the end of the box.
-#define SEES_TAP(m) (m < columns && (uint)(x + m * stride_w) < width)
+#define SEES_TAP(m) (m >= seen_begin && m < seen_end)
 #define EDGE_TAP(m)                                                                                        \
     {                                                                                                      \
         __global const float *q = SEES_TAP(m) ? p : zeros;                                                 \
+        a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
+        NEXT_PIXEL                                                                                         \
+    }
+#define ENDS_TAP(m)                                                                                        \
+    {                                                                                                      \
+        __global const float *q = (m > 0 && m < MR - 1) || SEES_TAP(m) ? p : zeros;                        \
         a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
         NEXT_PIXEL                                                                                         \
     }
@@ -44,50 +51,67 @@
         a##m##_0 = fma(value, w, a##m##_0);                                                                \
         NEXT_PIXEL                                                                                         \
     }
+// All taps in the rows of the image, in the order (kh, kw), TAP(m) for every pixel m. Every way to walk them is a
+// loop of its own: with a choice inside, compilers keep addresses in memory.
+#define WALK_TAPS(TAP)                                                                                     \
+    for (int kh = tap_begin; kh < tap_end; ++kh) {                                                         \
+        for (int kw = 0; kw < kernel_w; ++kw) {                                                            \
+            const int x = first_x + kw * dilation_w;                                                       \
+            const int seen_begin = x < 0 ? count_steps(-x, stride_w) : 0;                                  \
+            const int seen_end = x < in_w ? min(columns, count_steps(in_w - x, stride_w)) : 0;             \
+            __global const float *p = image + (kh * dilation_h * src_h + kw * dilation_w * src_w);         \
+            const VEC w = VLOAD(weight + (kh * kernel_w + kw) * NR);                                       \
+            REPEAT(MR, TAP)                                                                                \
+        }                                                                                                  \
+    }
 #define STORE_PIXEL(m)                                                                                     \
     if (m < columns) {                                                                                     \
-        __global float *d##m = dst + AT(dst, n, oh, first_col + m, channel);                               \
-        __global const float *r##m = residual + AT(residual, n, oh, first_col + m, channel);               \
+        __global float *d##m = to + m * dst_w;                                                             \
+        __global const float *r##m = with + m * residual_w;                                                \
         STORE_PIXEL_ROW(m)                                                                                 \
     }
+
+// The least number of steps that are as long as `distance`.
+static inline int count_steps(int distance, int step) {
+    return step == 1 ? distance : (distance + step - 1) / step;
+}
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_rows__buffer(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
     __global const float *zeros, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
-    int channel_end, int panel_begin, int item_panels, int panels, int channels, int in_h, int in_w, int kernel_h,
+     int channel_end, int panel_begin, int item_panels, int panels, int channels, int in_h, int in_w, int kernel_h,
     int kernel_w, int stride_h, int stride_w, int dilation_h, int dilation_w, int pad_h, int pad_w,
     EPILOGUE_SCALARS) {
     const int oh = row_begin + get_global_id(0), n = image_begin + get_global_id(2);
     const int first = get_global_id(1) * item_panels, last = min(panels, first + item_panels);
     const int y = oh * stride_h - pad_h, step = stride_w * src_w, columns = col_end - col_begin;
-    const int reach_w = (MR - 1) * stride_w + (kernel_w - 1) * dilation_w + 1;
-    const bool sees_rows = y >= 0 && y + (kernel_h - 1) * dilation_h < in_h;
+    const int reach_w = (kernel_w - 1) * dilation_w + 1;
+    const int tap_begin = y < 0 ? min(kernel_h, count_steps(-y, dilation_h)) : 0;
+    const int tap_end = y < in_h ? min(kernel_h, count_steps(in_h - y, dilation_h)) : 0;
     for (int ow = col_begin; ow < col_end; ow += MR) {
         const int first_col = max(col_begin, min(ow, col_end - MR)), first_x = first_col * stride_w - pad_w;
-        const bool sees_image = sees_rows && columns >= MR && first_x >= 0 && first_x + reach_w <= in_w;
+        const int last_x = first_x + (MR - 1) * stride_w;
+        const bool is_full = columns >= MR, sees_image = is_full && first_x >= 0 && last_x + reach_w <= in_w;
+        const bool sees_middle = is_full && first_x + stride_w >= 0 && last_x - stride_w + reach_w <= in_w;
         for (int panel = first; panel < last; ++panel) {
             const int channel = max(0, min((panel_begin + panel) * NR, channels - NR));
             const int low = channel_begin - channel, high = channel_end - channel;
             const bool is_whole = low <= 0 && high >= NR;
+            __global const float *image = src + AT(src, n, y, first_x, channel);
             __global const float *weight = weights + panel * ((kernel_h * kernel_w + 1) * NR);
             START_TILE(weight)
-            for (int kh = 0; kh < kernel_h; ++kh) {
-                const int iy = y + kh * dilation_h;
-                const uint width = (uint)iy < (uint)in_h ? in_w : 0;
-                for (int kw = 0; kw < kernel_w; ++kw) {
-                    const int x = first_x + kw * dilation_w;
-                    __global const float *p = src + AT(src, n, iy, x, channel);
-                    weight += NR;
-                    const VEC w = VLOAD(weight);
-                    if (sees_image && is_whole) {
-                        REPEAT(MR, INNER_TAP)
-                    } else if (is_whole) {
-                        REPEAT(MR, EDGE_TAP)
-                    } else {
-                        REPEAT(MR, PART_TAP)
-                    }
-                }
+            weight += NR;
+            if (is_whole && sees_image) {
+                WALK_TAPS(INNER_TAP)
+            } else if (is_whole && sees_middle) {
+                WALK_TAPS(ENDS_TAP)
+            } else if (is_whole) {
+                WALK_TAPS(EDGE_TAP)
+            } else {
+                WALK_TAPS(PART_TAP)
             }
+            __global float *to = dst + AT(dst, n, oh, first_col, channel);
+            __global const float *with = residual + AT(residual, n, oh, first_col, channel);
             if (PLAIN_STORE) {
                 PLAIN_BOUNDS
 #define STORE_PIXEL_ROW STORE_PLAIN_ROW
