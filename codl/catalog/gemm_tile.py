@@ -6,6 +6,7 @@ import numpy as np
 
 from codl.catalog.spec import Parameters
 from codl.ir.graph import FloatArray
+from codl.machine import DeviceInfo
 
 ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
     "MR": (1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 14),
@@ -13,8 +14,6 @@ ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
     "VECTOR": (4, 8, 16),
 }
 """Allowed values of the tile's parameters."""
-_REGISTERS = {4: 16, 8: 16, 16: 32}
-"""Vector registers by lanes of a vector: 16 until AVX2, 32 with AVX-512."""
 _SPARE_REGISTERS = 3
 """Registers that the end of a tile uses beside its accumulators; without them it passes through memory."""
 _TILE_COST, _ROW_COST, _STORE_COST, _SPILL_COST = 10.0, 4.0, 2.0, 60.0
@@ -24,45 +23,48 @@ Source: fitted to 1x1 convolutions of the benchmark networks on AVX-512 with Int
 """
 
 
-def is_tile(parameters: Parameters) -> bool:
-    """Return whether the accumulators, a row of weights and one input fit the registers of a vector unit."""
-    return _count_registers(parameters) <= _REGISTERS[parameters["VECTOR"]]
+def is_tile(parameters: Parameters, info: DeviceInfo) -> bool:
+    """Return whether the accumulators, a row of weights and one input stay in a device's registers."""
+    return _count_registers(parameters, info) <= info.vector_registers
 
 
-def _count_registers(parameters: Parameters) -> int:
+def _count_registers(parameters: Parameters, info: DeviceInfo, spare: int = 0) -> int:
     rows, vectors = parameters["MR"], parameters["VECTORS"]
-    return rows * vectors + vectors + 1
+    return (rows * vectors + vectors + 1 + spare) * -(-parameters["VECTOR"] // info.vector_width)
 
 
-def choose_tile(vector_width: int, *, rows: int, channels: int, depth: int) -> Parameters:
+def choose_tile(info: DeviceInfo, *, rows: int, channels: int, depth: int) -> Parameters:
     """Return MR, VECTORS and VECTOR by which an operator takes the fewest cycles.
 
     Args:
-        vector_width: Native float32 lanes of the device.
+        info: The device.
         rows: Output pixels of one image, or rows of a matrix, of the whole operator.
         channels: Output channels that one panel can cover: those of one group.
         depth: Steps of K: products summed for each output.
     """
-    lanes = max(4, min(16, vector_width))
+    lanes = max(4, min(16, info.vector_width))
     while lanes > 4 and channels < lanes:
         lanes //= 2
-    return min(_tiles(lanes), key=lambda tile: _count_cycles(tile, rows=rows, channels=channels, depth=depth))
+    return min(
+        _iterate_tiles(lanes, info),
+        key=lambda tile: _count_cycles(tile, info, rows=rows, channels=channels, depth=depth),
+    )
 
 
-def _tiles(lanes: int) -> Iterator[Parameters]:
+def _iterate_tiles(lanes: int, info: DeviceInfo) -> Iterator[Parameters]:
     for vectors in ALLOWED_TILES["VECTORS"]:
         for rows in ALLOWED_TILES["MR"]:
             tile = {"MR": rows, "VECTORS": vectors, "VECTOR": lanes}
-            if is_tile(tile):
+            if is_tile(tile, info):
                 yield tile
 
 
-def _count_cycles(tile: Parameters, *, rows: int, channels: int, depth: int) -> float:
+def _count_cycles(tile: Parameters, info: DeviceInfo, *, rows: int, channels: int, depth: int) -> float:
     """Return what one group costs: products, loads and weights from a cache in K's steps, and ends."""
     height, vectors = tile["MR"], tile["VECTORS"]
     tiles = -(-rows // height) * count_panels(channels, tile)
     step = max(height * vectors, height + vectors, 4 * vectors, 8) / 2
-    is_full = _count_registers(tile) + _SPARE_REGISTERS > _REGISTERS[tile["VECTOR"]]
+    is_full = _count_registers(tile, info, _SPARE_REGISTERS) > info.vector_registers
     ends = _TILE_COST + height * _ROW_COST + height * vectors * _STORE_COST + is_full * _SPILL_COST
     return tiles * (depth * step + ends)
 

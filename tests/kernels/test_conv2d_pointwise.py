@@ -14,6 +14,7 @@ from codl.catalog.spec import Selection
 from codl.devices.opencl import Device
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Pads, Pair
 from codl.ir.regions import Boxes, Region
+from tests.catalog.nodes import device_info
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import EPILOGUES, assert_right, cut, run_node, run_onnx
 
@@ -146,11 +147,12 @@ def test_passes_nan_and_infinity_on(device: Device) -> None:
     np.testing.assert_allclose(run_node(device, graph, feeds), reference, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("width", [4, 8, 16])
+@pytest.mark.parametrize("width", [1, 4, 8, 16, 32])
 def test_chooses_a_tile_that_fits_the_registers(width: int) -> None:
+    info = device_info(width)
     for rows, channels, depth in product((1, 49, 12544), (1, 24, 34, 2048), (3, 64, 2048)):
-        chosen = choose_tile(width, rows=rows, channels=channels, depth=depth)
-        assert is_tile(chosen)
+        chosen = choose_tile(info, rows=rows, channels=channels, depth=depth)
+        assert is_tile(chosen, info)
         assert all(chosen[name] in values for name, values in ALLOWED_TILES.items())
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, pack_panels
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile, pack_panels
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import constant_names, has_constant_weights
 from codl.catalog.spec import (
@@ -14,6 +14,7 @@ from codl.catalog.spec import (
     LaunchBatch,
     PackedArg,
     Parameters,
+    busiest_share,
     ceil_div,
     kernel_box,
     plain_arg,
@@ -38,11 +39,17 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
         return None
     _, outputs, height, width = graph.shape(node.output)
     return choose_tile(
-        info.vector_width,
+        info,
         rows=height * width,
         channels=outputs // op.groups,
         depth=graph.shape(node.inputs[1])[1],
     )
+
+
+def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    """Return whether the tile stays in registers."""
+    del node, graph
+    return is_tile(parameters, info)
 
 
 def _pack(
@@ -127,6 +134,11 @@ def _describe(
                 ),
                 **epilogue_scalars(node.epilogue, out.count),
             },
+            busiest_flops=busiest_share(
+                2 * depth * parameters["MR"] * panel * item_panels * item_tiles,
+                full_items=tiles // item_tiles * extent[:, 0] * (panels // item_panels),
+                units=info.units,
+            ),
             units={"steps": busiest * depth, "tiles": busiest, "items": items},
             read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
             written_bytes=FLOAT_BYTES * out.size,
@@ -141,6 +153,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         source="conv2d/conv2d_pointwise__buffer.cl",
         allowed=ALLOWED_TILES,
         accepts=_accept,
+        fits=_fits,
         describe=_describe,
     ),
 )

@@ -78,6 +78,9 @@ def _describe(
     busiest = spread(global_size.prod(axis=1), info.units)
     tiles = ceil_div(extent[:, 2], parameters["MR"]) * item_panels
     taps = op.kernel[0] * op.kernel[1]
+    least_taps = (
+        max(1, op.kernel[0] - max(op.pads[0], op.pads[2])) * op.kernel[1]
+    )  # rows outside are left out
     read = input_boxes(node, graph, out)[0].size
     residual = out.size if node.residual else 0
     return (
@@ -114,7 +117,12 @@ def _describe(
                 **epilogue_scalars(node.epilogue, count),
             },
             busiest_flops=busiest_share(
-                2 * taps * nr * parameters["MR"] * ceil_div(extent[:, 2], parameters["MR"]) * item_panels,
+                2
+                * least_taps
+                * nr
+                * parameters["MR"]
+                * ceil_div(extent[:, 2], parameters["MR"])
+                * item_panels,
                 full_items=rows * (panels // item_panels),
                 units=info.units,
             ),
