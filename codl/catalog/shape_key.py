@@ -8,10 +8,10 @@ from math import inf, log2, prod
 from typing import Any
 
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Conv2d, ConvTranspose2d, MatMul, Unary
+from codl.ir.ops import ChannelShuffle, Conv2d, ConvTranspose2d, MatMul, Unary
 
 _IMMATERIAL = frozenset({"pads", "has_bias", "groups"})
-"""Attributes that do not change which kernel is best; groups are a size, factors are data."""
+"""Attributes that do not change which kernel is best; groups are a convolution's size, factors are data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,9 @@ def make_shape_key(node: Node, graph: Graph) -> ShapeKey:
         case Conv2d() | ConvTranspose2d():
             traits["grouping"] = _find_grouping(op, node, graph)
             sizes = _window_sizes(op, node, graph)
+        case ChannelShuffle():
+            traits["groups"] = str(op.groups)
+            sizes = _plain_sizes(node, graph)
         case MatMul():
             traits["right"] = "constant" if node.inputs[1] in graph.constants else "computed"
             traits["rank"] = str(len(graph.shape(node.output)))
