@@ -14,6 +14,7 @@ from codl.errors import ModelError, ProfileError
 from codl.frontend.graph_text import format_graph, parse_graph
 from codl.ir.check import check_graph
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.ops import HostCall
 
 SCHEMA = 1
 _BYTE_FLOPS = 8.0
@@ -52,10 +53,12 @@ class Shape:
 
 
 def find_shapes(graphs: Iterable[Graph]) -> tuple[Shape, ...]:
-    """Return each shape of some networks once, the heaviest first."""
+    """Return each shape of some networks once, the heaviest first; what the host computes has no kernels."""
     found: dict[ShapeKey, Shape] = {}
     for graph in graphs:
         for node in graph.nodes:
+            if isinstance(node.op, HostCall):
+                continue
             key = make_shape_key(node, graph)
             known = found.get(key)
             found[key] = (

@@ -15,6 +15,7 @@ from codl.partitioner.even import plan_even, plan_single
 from codl.plan.sharing import Sharing
 from codl.plan.steps import Host, Plan
 from codl.plan.text import format_plan
+from codl.tuner.workload import find_shapes
 from tests.exactness import DEVICES, Case, cut_every_node, declare_discrete
 from tests.executor.mixed_models import MODELS, draw_model
 from tests.frontend.onnx_models import make_model, node, open_onnxruntime
@@ -145,3 +146,9 @@ def test_what_only_the_host_touches_is_placed_on_no_device() -> None:
     assert all(isinstance(node.op, HostCall) for node in graph.nodes)
     assert executable.launch_count == 0
     assert sum(executable.activation_bytes.values()) == 0
+
+
+def test_what_the_host_computes_is_not_tuned() -> None:
+    shapes = find_shapes([case("classifier").graph])
+
+    assert {shape.node.kind for shape in shapes} == {"Conv2d", "RowSum", "CombineRows", "Reshape", "MatMul"}
