@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from codl.catalog.spec import Parameters
-from codl.ir.graph import FloatArray
+from codl.ir.graph import FLOAT_BYTES, FloatArray
 
 ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
     "MR": (1, 2, 4, 6, 8, 10, 12, 14),
-    "NR": (4, 8, 16, 32, 64),
+    "NR": (4, 8, 12, 16, 24, 32, 48, 64),
     "VECTOR": (4, 8, 16),
 }
-"""Allowed values of the tile's parameters; NR is 1, 2 or 4 vectors."""
+"""Allowed values of the tile's parameters; NR is 1 to 4 vectors."""
 _HEIGHTS = {
     (4, 1): (1, 2, 4, 6),
     (4, 2): (1, 2, 4, 6),
@@ -22,18 +22,22 @@ _HEIGHTS = {
     (8, 4): (1,),
     (16, 1): (1, 4, 8, 10, 14),
     (16, 2): (1, 4, 8, 10, 14),
+    (16, 3): (1, 4, 6, 8),
     (16, 4): (1, 2, 4, 6),
 }
 """By lanes of a vector and vectors of a row, tile heights that 16 (up to 8 lanes) or 32 registers hold."""
-_ROW_COST, _TILE_COST = 2, 3
-"""Work of one row, and of what every tile does besides (its weights, its start), in halves of a row."""
-_SHALLOW = 256
-"""Steps of K up to which the start of a tile weighs so much that a low and wide tile is faster.
+_LOAD_COST = 0.5
+"""Work of loading a weight vector or an input in a step of K, in products of one vector.
 
-Source: AVX-512, both CPU drivers: against 12 x 32, a tile of 6 x 64 takes 0.8 of the time for a 7x7
-convolution of 3 channels, 0.9 for a 1x1 of 64, the same from K = 1152 on. At K = 4096 a panel of 64 is 1 MiB,
-a whole cache.
+Source:
+    AVX-512, both CPU drivers, 1x1 convolutions of 96 to 1024 channels: 6 x 64, 8 x 48, 14 x 32, 14 x 16.
 """
+_LEAST_STEP = 8
+"""Products in flight that two multipliers of four cycles want: a smaller tile takes as long."""
+_TILE_COST, _ROW_COST, _VECTOR_COST = 60, 8, 4
+"""Work of starting a tile, placing each of its rows, storing each of its vectors, in products of one vector."""
+_PANEL_BYTES = 320 << 10
+"""Most weights of a panel of three or four vectors: its few rows read all of it from a core's cache."""
 
 
 def choose_tile(vector_width: int, *, rows: int, channels: int, depth: int) -> Parameters:
@@ -48,23 +52,31 @@ def choose_tile(vector_width: int, *, rows: int, channels: int, depth: int) -> P
     lanes = max(4, min(16, vector_width))
     while lanes > 4 and channels <= lanes // 2:
         lanes //= 2
-    vectors = _count_vectors(lanes, rows=rows, channels=channels, depth=depth)
-    height = min(
-        _HEIGHTS[lanes, vectors],
-        key=lambda height: (-(-rows // height) * (height * _ROW_COST + _TILE_COST), height),
+    shapes = (
+        (height, vectors)
+        for vectors in _list_vectors(lanes, rows=rows, channels=channels, depth=depth)
+        for height in _HEIGHTS[lanes, vectors]
     )
+
+    def count_work(shape: tuple[int, int]) -> tuple[float, int]:
+        height, vectors = shape
+        size = height * vectors
+        step = max(size, _LEAST_STEP) + _LOAD_COST * (height + vectors)
+        tile = depth * step + _TILE_COST + _ROW_COST * height + _VECTOR_COST * size
+        return -(-rows // height) * -(-channels // (vectors * lanes)) * tile, size
+
+    height, vectors = min(shapes, key=count_work)
     return {"MR": height, "NR": lanes * vectors, "VECTOR": lanes}
 
 
-def _count_vectors(lanes: int, *, rows: int, channels: int, depth: int) -> int:
-    """Return how many vectors a row of the tile has: four where rows are few or the sum is short."""
-    widest = 4 * lanes
-    if rows == 1 and channels >= widest:
-        return 4
-    padding = -channels % widest
-    if lanes == 16 and depth <= _SHALLOW and padding * 8 <= channels:
-        return 4
-    return 1 if channels <= lanes else 2
+def _list_vectors(lanes: int, *, rows: int, channels: int, depth: int) -> tuple[int, ...]:
+    """Return how many vectors a row of the tile may have."""
+    if rows == 1 and channels >= 4 * lanes:
+        return (4,)
+    if lanes < 16:
+        return (1,) if channels <= lanes else (2,)
+    wide = (vectors for vectors in (3, 4) if vectors * lanes * depth * FLOAT_BYTES <= _PANEL_BYTES)
+    return 1, 2, *wide
 
 
 def pack_panels(weights: FloatArray, bias: FloatArray | None, *, groups: int, nr: int) -> FloatArray:

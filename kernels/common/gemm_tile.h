@@ -9,6 +9,7 @@
 
 #include "common/tensor.h"
 #include "common/activate.h"
+#include "common/plain.h"
 #include "common/repeat.h"
 
 #define PANEL (VECTORS * VECTOR)
@@ -72,16 +73,11 @@ static __attribute__((noinline)) void store_lanes(const float *lanes, __global f
     }
 #define STORE_ANY_ROW(m) EACH_IN_ROW(STORE_ANY_VECTOR, m)
 
-// The same for whole vectors and frequent epilogues: activations are a least and a greatest value.
-#define IS_PLAIN_EPILOGUE (activation <= ACTIVATION_CLIP && residual_order <= RESIDUAL_BEFORE)
-#define PLAIN_BOUNDS                                                                                    \
-    const bool is_clip = activation == ACTIVATION_CLIP;                                                 \
-    const VEC least = (VEC)(is_clip ? alpha : activation == ACTIVATION_RELU ? 0.0f : -INFINITY);        \
-    const VEC most = (VEC)(is_clip ? beta : INFINITY);
+// The same for whole vectors and frequent epilogues.
+#define IS_PLAIN_EPILOGUE (IS_PLAIN_ACTIVATION && residual_order <= RESIDUAL_BEFORE)
 #define ADD_VECTOR(m, v) a##m##_##v += VLOAD(r##m + start_##v);
-#define BOUND_VECTOR(m, v)                                          \
-    a##m##_##v = a##m##_##v < least ? least : a##m##_##v;           \
-    a##m##_##v = a##m##_##v > most ? most : a##m##_##v;             \
+#define BOUND_VECTOR(m, v) \
+    BOUND(a##m##_##v)      \
     VSTORE(a##m##_##v, d##m + start_##v);
 #define STORE_PLAIN_ROW(m)                                                     \
     if (residual_order != RESIDUAL_NONE) { EACH_IN_ROW(ADD_VECTOR, m) }        \

@@ -2,12 +2,13 @@
 // Every output is one fma chain over K in ascending order that starts from the panel's bias row, so its bits
 // do not depend on the tile or mask path it lies in.
 //
-// Parameters  MR rows; NR channels; VECTOR lanes of a vector type (4 8 16), NR/VECTOR in 1 2 4
+// Parameters  MR rows; NR channels; VECTOR lanes of a vector type (4 8 16), NR/VECTOR 1 to 4
 #ifndef CODL_REGISTER_TILE_H
 #define CODL_REGISTER_TILE_H
 
 #include "common/tensor.h"
 #include "common/activate.h"
+#include "common/plain.h"
 #include "common/repeat.h"
 
 // Four names for four vectors; those beyond NR/VECTOR vanish.
@@ -19,9 +20,12 @@
 #endif
 #if NR / VECTOR > 2
 #define LANE_2(X) X
-#define LANE_3(X) X
 #else
 #define LANE_2(X)
+#endif
+#if NR / VECTOR > 3
+#define LANE_3(X) X
+#else
 #define LANE_3(X)
 #endif
 #define EACH_LANE(X) LANE_0(X(0)) LANE_1(X(1)) LANE_2(X(2)) LANE_3(X(3))
@@ -115,17 +119,13 @@ static __attribute__((noinline)) void store_row(const float *lanes, __global flo
     }
 
 // The same for whole panels that lie densely, as most do: no question is asked but once a tile (PLAIN_STORE), and
-// activations are a least and a greatest value. Bits are those of STORE_TILE_ROW.
+// activations are a slope below zero, a least and a greatest value (common/plain.h). Bits are those of
+// STORE_TILE_ROW.
 #define PLAIN_STORE                                                                                         \
-    (low <= 0 && high >= NR && DST_STEP == 1 && activation <= ACTIVATION_CLIP &&                               \
+    (low <= 0 && high >= NR && DST_STEP == 1 && IS_PLAIN_ACTIVATION &&                                         \
      (residual_order == RESIDUAL_NONE || (residual_order == RESIDUAL_BEFORE && RESIDUAL_STEP == 1)))
-#define PLAIN_BOUNDS                                                                                        \
-    const bool is_clip = activation == ACTIVATION_CLIP;                                                     \
-    const VEC least = (VEC)(is_clip ? alpha : activation == ACTIVATION_RELU ? 0.0f : -INFINITY);            \
-    const VEC most = (VEC)(is_clip ? beta : INFINITY);
-#define BOUND_VECTOR(m, v)                                          \
-    a##m##_##v = a##m##_##v < least ? least : a##m##_##v;           \
-    a##m##_##v = a##m##_##v > most ? most : a##m##_##v;             \
+#define BOUND_VECTOR(m, v) \
+    BOUND(a##m##_##v)      \
     VSTORE(a##m##_##v, d##m + v * VECTOR);
 #define ADD_VECTOR(m, v) a##m##_##v += VLOAD(r##m + v * VECTOR);
 #define STORE_PLAIN_ROW(m)                        \
@@ -139,5 +139,52 @@ static __attribute__((noinline)) void store_row(const float *lanes, __global flo
     LANE_1(BOUND_VECTOR(m, 1))                    \
     LANE_2(BOUND_VECTOR(m, 2))                    \
     LANE_3(BOUND_VECTOR(m, 3))
+
+// The same for the first `high` channels of a last panel.
+#define PLAIN_PART                                                                                          \
+    (low <= 0 && DST_STEP == 1 && IS_PLAIN_ACTIVATION &&                                                    \
+     (residual_order == RESIDUAL_NONE || (residual_order == RESIDUAL_BEFORE && RESIDUAL_STEP == 1)))
+#define STORE_PART(m, v)                                                                                    \
+    if (high > v * VECTOR)                                                                                  \
+        store_part(a##m##_##v, slope, least, most, d##m + v * VECTOR, r##m + v * VECTOR, residual_order, high - v * VECTOR);
+#define STORE_PLAIN_PART(m)                       \
+    LANE_0(STORE_PART(m, 0))                      \
+    LANE_1(STORE_PART(m, 1))                      \
+    LANE_2(STORE_PART(m, 2))                      \
+    LANE_3(STORE_PART(m, 3))
+
+// Copies the first `count` floats, fewer than VECTOR, in as few steps as there are ones in `count`.
+#define COPY_PART(from, to, count)                                                                          \
+    {                                                                                                       \
+        int at = 0;                                                                                         \
+        if ((count) & 8) { vstore8(vload8(0, from), 0, to); at = 8; }                                       \
+        if ((count) & 4) { vstore4(vload4(0, from + at), 0, to + at); at += 4; }                            \
+        if ((count) & 2) { vstore2(vload2(0, from + at), 0, to + at); at += 2; }                            \
+        if ((count) & 1) to[at] = from[at];                                                                 \
+    }
+
+// Adds a residual to the first `count` lanes, bounds and stores them.
+static __attribute__((noinline)) void store_part(VEC value, VEC slope, VEC least, VEC most, __global float *dst,
+                                                 __global const float *residual, int residual_order, int count) {
+    float lanes[VECTOR];
+    if (residual_order != RESIDUAL_NONE) {
+        VEC other = (VEC)(0.0f);
+        if (count >= VECTOR) {
+            other = VLOAD(residual);
+        } else {
+            VSTORE(other, lanes);
+            COPY_PART(residual, lanes, count)
+            other = VLOAD(lanes);
+        }
+        value += other;
+    }
+    BOUND(value)
+    if (count >= VECTOR) {
+        VSTORE(value, dst);
+    } else {
+        VSTORE(value, lanes);
+        COPY_PART(lanes, dst, count)
+    }
+}
 
 #endif

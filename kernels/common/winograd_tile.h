@@ -96,8 +96,7 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
         VEC value = y##j + start;                                                                           \
         if (is_plain) {                                                                                     \
             if (residual_order != RESIDUAL_NONE) value += VLOAD(r + j * residual_w);                        \
-            value = value < least ? least : value;                                                          \
-            value = value > most ? most : value;                                                            \
+            BOUND(value)                                                                                    \
             VSTORE(value, d + j * dst_w);                                                                   \
         } else {                                                                                            \
             store_output(value, d + j * dst_w, r + j * residual_w, low - v, high - v, residual_order,       \
@@ -117,13 +116,11 @@ static __attribute__((noinline)) void store_tile(__local const float *products, 
                                                  int dst_w, __global const float *residual, int residual_h,
                                                  int residual_w, int first_row, int last_row, int first_col,
                                                  int last_col, int low, int high, EPILOGUE_SCALARS) {
-    const bool is_clip = activation == ACTIVATION_CLIP;
-    const VEC least = (VEC)(is_clip ? alpha : activation == ACTIVATION_RELU ? 0.0f : -INFINITY);
-    const VEC most = (VEC)(is_clip ? beta : INFINITY);
+    PLAIN_BOUNDS
     for (int v = 0; v < NR; v += VECTOR) {
         if (v + VECTOR <= low || v >= high) continue;
-        const bool is_plain = low <= v && high >= v + VECTOR && activation <= ACTIVATION_CLIP &&
-                              residual_order <= RESIDUAL_BEFORE;
+        const bool is_plain =
+            low <= v && high >= v + VECTOR && IS_PLAIN_ACTIVATION && residual_order <= RESIDUAL_BEFORE;
         const VEC start = VLOAD(bias + v);
         VEC lines[TILE][EDGE];
         for (int j = 0; j < EDGE; ++j) {

@@ -7,10 +7,10 @@
 //   residual  as dst                                read when residual_order is not 0
 //   weights   float [G * ceil(OC/G / NR), 1 + KH*KW*IC/G, NR]   row 0 the bias; the launch's first panel first
 //   zeros     float [KW * IC/G]                     what padding reads
-//   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
-//             the launch, panels, outputs and inputs of a group, image size, window, epilogue
-// Launch      global (ceil(rows * columns / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 16 32 64 channels; VECTOR 4 8 16 lanes, NR / VECTOR in 1 2 4
+//   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels a work-item takes,
+//             panels of the launch, panels, outputs and inputs of a group, image size, window, epilogue
+// Launch      global (ceil(rows * columns / MR / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 16 24 32 48 64 channels; VECTOR 4 8 16 lanes, NR / VECTOR 1 to 4
 // Tested by   tests/kernels/test_conv2d.py
 //
 // Pixels are those of the box in row-major order, and tiles begin at its first: no output's bits depend on its
@@ -53,57 +53,65 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_gemm__buffer
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
     __global const float *restrict weights, __global const float *zeros,
     int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
-    int panel_begin, int item_panels, int panels, int group_panels, int group_outputs, int group_inputs,
+    int panel_begin, int item_tiles, int item_panels, int panels, int group_panels, int group_outputs, int group_inputs,
     int in_h, int in_w, int kernel_h, int kernel_w, int stride_h, int stride_w,
     int dilation_h, int dilation_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
-    const int first = get_global_id(0) * MR, columns = col_end - col_begin;
-    const int left = (row_end - row_begin) * columns - first;
+    const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
     const int n = image_begin + get_global_id(2);
-    const int first_row = row_begin + first / columns, first_col = col_begin + first % columns;
-    int oh = first_row, ow = first_col;
-    REPEAT(MR, PLACE_PIXEL)
-
-    // A row of taps is one run of memory where pixels lie densely and no window leaves the image sideways.
     const int reach_h = (kernel_h - 1) * dilation_h + 1, reach_w = (kernel_w - 1) * dilation_w + 1;
-    const bool sees_rows = true REPEAT(MR, SEES_ROW);
-    const bool is_inner = sees_rows REPEAT(MR, SEES_COLUMN);
-    const bool is_run = sees_rows && src_w == group_inputs && dilation_w == 1;
-    const int taps = is_run ? 1 : kernel_w, length = is_run ? kernel_w * group_inputs : group_inputs;
-
     const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
-    __global const float *weight =
-        weights + item_begin * ((size_t)(kernel_h * kernel_w * group_inputs + 1) * NR);
-    for (int item = item_begin; item < item_end; ++item) {
-        const int panel = panel_begin + item, group = panel / group_panels;
-        const int group_channel = (panel - group * group_panels) * NR;
-        const int channel = group * group_outputs + group_channel;
-        __global const float *image = src + AT(src, n, 0, 0, group * group_inputs);
-        START_TILE(weight)
-        weight += NR;
-        for (int kh = 0; kh < kernel_h; ++kh) {
-            for (int kw = 0; kw < taps; ++kw) {
-                const int tap_y = kh * dilation_h, tap_x = kw * dilation_w;
-                const int tap = tap_y * src_h + tap_x * src_w;
-                REPEAT(MR, DECLARE_PIXEL)
-                if (is_inner) {
-                    REPEAT(MR, AIM_INNER)
-                } else {
-                    REPEAT(MR, AIM_EDGE)
+    const int tile_begin = get_global_id(0) * item_tiles * MR;
+    for (int first = tile_begin; first < min(pixels, tile_begin + item_tiles * MR); first += MR) {
+        const int left = pixels - first;
+        const int first_row = row_begin + first / columns, first_col = col_begin + first % columns;
+        int oh = first_row, ow = first_col;
+        REPEAT(MR, PLACE_PIXEL)
+
+        // A row of taps is one run of memory where pixels lie densely and no window leaves the image sideways.
+        const bool sees_rows = true REPEAT(MR, SEES_ROW);
+        const bool is_inner = sees_rows REPEAT(MR, SEES_COLUMN);
+        const bool is_run = sees_rows && src_w == group_inputs && dilation_w == 1;
+        const int taps = is_run ? 1 : kernel_w, length = is_run ? kernel_w * group_inputs : group_inputs;
+
+        __global const float *weight =
+            weights + item_begin * ((size_t)(kernel_h * kernel_w * group_inputs + 1) * NR);
+        for (int item = item_begin; item < item_end; ++item) {
+            const int panel = panel_begin + item, group = panel / group_panels;
+            const int group_channel = (panel - group * group_panels) * NR;
+            const int channel = group * group_outputs + group_channel;
+            __global const float *image = src + AT(src, n, 0, 0, group * group_inputs);
+            START_TILE(weight)
+            weight += NR;
+            for (int kh = 0; kh < kernel_h; ++kh) {
+                for (int kw = 0; kw < taps; ++kw) {
+                    const int tap_y = kh * dilation_h, tap_x = kw * dilation_w;
+                    const int tap = tap_y * src_h + tap_x * src_w;
+                    REPEAT(MR, DECLARE_PIXEL)
+                    if (is_inner) {
+                        REPEAT(MR, AIM_INNER)
+                    } else {
+                        REPEAT(MR, AIM_EDGE)
+                    }
+                    ACCUMULATE(length)
                 }
-                ACCUMULATE(length)
             }
-        }
-        const int low = channel_begin - channel;
-        const int high = min(channel_end - channel, group_outputs - group_channel);
-        oh = first_row, ow = first_col;
-        if (PLAIN_STORE) {
-            PLAIN_BOUNDS
+            const int low = channel_begin - channel;
+            const int high = min(channel_end - channel, group_outputs - group_channel);
+            oh = first_row, ow = first_col;
+            if (PLAIN_STORE) {
+                PLAIN_BOUNDS
 #define STORE_PIXEL_ROW STORE_PLAIN_ROW
-            REPEAT(MR, STORE_PIXEL)
-        } else {
+                REPEAT(MR, STORE_PIXEL)
+            } else if (PLAIN_PART) {
+                PLAIN_BOUNDS
+#undef STORE_PIXEL_ROW
+#define STORE_PIXEL_ROW STORE_PLAIN_PART
+                REPEAT(MR, STORE_PIXEL)
+            } else {
 #undef STORE_PIXEL_ROW
 #define STORE_PIXEL_ROW STORE_TILE_ROW
-            REPEAT(MR, STORE_PIXEL)
+                REPEAT(MR, STORE_PIXEL)
+            }
         }
     }
 }

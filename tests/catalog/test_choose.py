@@ -32,18 +32,18 @@ def test_tiles_fit_the_registers(vector_width: int, rows: int, channels: int, de
     assert all(tile[name] in allowed for name, allowed in ALLOWED_TILES.items())
     vectors = tile["NR"] // tile["VECTOR"]
     registers = 32 if tile["VECTOR"] == 16 else 16
-    assert vectors in {1, 2, 4}
+    assert vectors in {1, 2, 3, 4}
     assert tile["MR"] * vectors + vectors + 1 <= registers
 
 
 def test_few_channels_take_a_narrow_panel() -> None:
     panels = {n: choose_tile(16, rows=100, channels=n, depth=1000)["NR"] for n in (4, 16, 64)}
-    assert panels == {4: 4, 16: 16, 64: 32}
+    assert panels == {4: 4, 16: 16, 64: 64}
 
 
 def test_short_sums_take_a_wide_panel_when_it_is_well_filled() -> None:
     panels = {n: choose_tile(16, rows=100, channels=n, depth=27)["NR"] for n in (32, 64, 72, 120)}
-    assert panels == {32: 32, 64: 64, 72: 32, 120: 64}
+    assert panels == {32: 32, 64: 64, 72: 48, 120: 64}
 
 
 def test_single_rows_take_a_wide_panel() -> None:

@@ -26,7 +26,7 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
-_LEAST_STEPS = 512
+_LEAST_STEPS = 1024
 """Steps of K that make a work-item worth its start and its pixels' placing; shorter sums take more panels.
 
 Source: 1x1 convolutions of 16 to 24 channels take 0.6 to 0.75 of the time of one panel a work-item.
@@ -73,9 +73,12 @@ def _describe(
     depth = op.kernel[0] * op.kernel[1] * group_inputs
     fair = tiles * extent[:, 0] * panels // (ITEMS_PER_UNIT * info.units)
     item_panels = np.clip(fair, 1, np.minimum(panels, -(-_LEAST_STEPS // depth)))
-    global_size = np.stack([tiles, ceil_div(panels, item_panels), extent[:, 0]], axis=1)
+    parts = ceil_div(panels, item_panels)
+    fair = tiles * extent[:, 0] * parts // (ITEMS_PER_UNIT * info.units)
+    item_tiles = np.clip(fair, 1, ceil_div(np.full(count, _LEAST_STEPS), depth * item_panels))
+    global_size = np.stack([ceil_div(tiles, item_tiles), parts, extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
-    busiest = items * item_panels
+    busiest = items * item_tiles * item_panels
     read = input_boxes(node, graph, out)[0].size
     residual = out.size if node.residual else 0
     return (
@@ -106,6 +109,7 @@ def _describe(
                 "col_end": end[:, 2],
                 "channel_end": end[:, 3],
                 "panel_begin": panel_begin,
+                "item_tiles": item_tiles,
                 "item_panels": item_panels,
                 "panels": panels,
                 **constants_like(
