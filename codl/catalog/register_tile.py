@@ -35,7 +35,7 @@ Source:
 _LEAST_STEP = 8
 """Products in flight that two multipliers of four cycles want: a smaller tile takes as long."""
 _TILE_COST, _ROW_COST, _VECTOR_COST = 60, 8, 4
-"""Work of starting a tile, placing each of its rows, storing each of its vectors, in products of one vector."""
+"""Work of starting a tile, placing each row, storing each vector, in products of one vector."""
 _PANEL_BYTES = 320 << 10
 """Most weights of a panel of three or four vectors: its few rows read all of it from a core's cache."""
 
