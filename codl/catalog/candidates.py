@@ -9,7 +9,7 @@ from codl.ir.graph import Graph, Node
 from codl.machine import DeviceInfo
 
 _TILE = ("MR", "NR", "VECTOR")
-_VECTORS = (1, 2, 4)
+_VECTORS = (1, 2, 3, 4)
 """Vectors in a row of the register tile."""
 
 
@@ -63,7 +63,7 @@ def can_use(selection: Selection, node: Node, graph: Graph, info: DeviceInfo, *,
 def fits_registers(parameters: Parameters, info: DeviceInfo) -> bool:
     """Return whether a register tile of MR rows and NR channels stays in registers.
 
-    Rows of a tile are one, two or four vectors; beside them stand the weights of one step and a row's value.
+    Rows of a tile are one to four vectors; beside them stand the weights of one step and a row's value.
     Parameters that describe no tile always fit.
     """
     if not set(_TILE) <= set(parameters):

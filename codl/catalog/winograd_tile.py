@@ -143,16 +143,25 @@ def is_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters)
     """Return whether a work-item should transform its own inputs and then read all filters."""
     inputs, outputs = graph.shape(node.inputs[0])[1], graph.shape(node.output)[1]
     filter_bytes = points_of(parameters["TILE"]) * inputs * outputs * FLOAT_BYTES
-    return filter_bytes <= _MOST_FILTER_BYTES and _fits(inputs, parameters, info)
+    return filter_bytes <= _MOST_FILTER_BYTES and fits_fused(inputs, parameters, info)
 
 
 def _fitting_heights(inputs: int, sizes: Parameters, info: DeviceInfo) -> tuple[int, ...]:
     """Return the register tiles whose inputs and products local memory holds; all where it holds none."""
     heights = _HEIGHTS[sizes["VECTOR"]]
-    return tuple(mr for mr in heights if _fits(inputs, {**sizes, "MR": mr}, info)) or heights
+    return tuple(mr for mr in heights if fits_fused(inputs, {**sizes, "MR": mr}, info)) or heights
 
 
-def _fits(inputs: int, parameters: Parameters, info: DeviceInfo) -> bool:
+def fits_node(node: Node, graph: Graph, parameters: Parameters) -> bool:
+    """Return whether tiles and vectors of these sizes can compute a node that some sizes can compute."""
+    op = node.op
+    is_on_grid = isinstance(op, Conv2d) and all(cell % parameters["TILE"] == 0 for cell in op.tile)
+    lanes = parameters["VECTOR"]
+    return is_on_grid and graph.shape(node.inputs[0])[1] % lanes == 0 and parameters["NR"] % lanes == 0
+
+
+def fits_fused(inputs: int, parameters: Parameters, info: DeviceInfo) -> bool:
+    """Return whether local memory holds the inputs and products of a work-item's tiles."""
     return fused_floats(inputs, parameters) * FLOAT_BYTES <= min(info.local_memory_bytes, _CACHE_BYTES)
 
 

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from codl.catalog.candidates import iterate_candidates
 from codl.catalog.choose import choose
 from codl.catalog.rows.conv2d_winograd import IMPLEMENTATIONS
 from codl.catalog.spec import Implementation, Parameters, Selection
 from codl.devices.opencl import Device
-from codl.ir.graph import FloatArray
+from codl.ir.graph import FLOAT_BYTES, FloatArray
 from codl.ir.ops import Conv2d, Epilogue
 from codl.ir.regions import Boxes, Region
 from tests.kernels.convolutions import Case, build
@@ -153,6 +154,23 @@ def test_is_chosen_where_it_saves_work(
     graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
     row = choose(graph.nodes[0], graph, device.info).implementation
     assert row == chosen if chosen else row not in IMPLEMENTATIONS
+
+
+def test_candidates_fit_the_grid_and_local_memory(device: Device) -> None:
+    shape, tiles = (1, 24, 14, 14), set()
+    weight = np.zeros((24, 24, 3, 3), np.float32)
+    op = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), tile=(2, 2))
+    graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
+    for selection in iterate_candidates(graph.nodes[0], graph, device.info, IMPLEMENTATIONS):
+        parameters = selection.parameters
+        tiles.add(parameters["TILE"])
+        batches = selection.implementation.describe(
+            graph.nodes[0], graph, Boxes.whole(shape, 1), device.info, parameters
+        )
+        assert parameters["VECTOR"] in (4, 8)
+        floats = [int(batch.local[0]) for batch in batches if batch.local is not None]
+        assert FLOAT_BYTES * max(floats) <= device.info.local_memory_bytes
+    assert tiles == {2}
 
 
 @EACH_ROW

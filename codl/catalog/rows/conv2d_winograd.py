@@ -25,6 +25,8 @@ from codl.catalog.winograd_tile import (
     Tiles,
     choose_winograd,
     cover,
+    fits_fused,
+    fits_node,
     fused_floats,
     is_fused,
     most_staged_tiles,
@@ -50,6 +52,15 @@ def _accept_fused(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | No
 def _accept_staged(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     parameters = choose_winograd(node, graph, info)
     return parameters if parameters and most_staged_tiles(info, parameters) else None
+
+
+def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    inputs = graph.shape(node.inputs[0])[1]
+    return fits_node(node, graph, parameters) and fits_fused(inputs, parameters, info)
+
+
+def _fits_staged(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    return fits_node(node, graph, parameters) and most_staged_tiles(info, parameters) > 0
 
 
 def _describe_fused(
@@ -218,6 +229,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_WINOGRAD,
         accepts=_accept_fused,
         describe=_describe_fused,
+        fits=_fits_fused,
     ),
     Implementation(
         name="conv2d_winograd_staged__buffer",
@@ -225,5 +237,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_WINOGRAD,
         accepts=_accept_staged,
         describe=_describe_staged,
+        fits=_fits_staged,
     ),
 )
