@@ -5,7 +5,8 @@
 // A tile's numbers come from its own inputs by the same operations wherever the tile lies in a launch. Tiles lie on
 // the grid of the whole tensor; outputs outside the launch's box are computed and not stored.
 //
-// Parameters  TILE outputs along each side (2 4); those of common/register_tile.h, rows being tiles
+// Parameters  TILE outputs along each side (2 4); FETCH steps of K by which filters are asked for ahead, 0 for not;
+//             those of common/register_tile.h, rows being tiles
 // INPUTS_SPACE  address space of the transformed inputs
 #ifndef CODL_WINOGRAD_TILE_H
 #define CODL_WINOGRAD_TILE_H
@@ -74,6 +75,12 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 }
 
 // The products of MR tiles with one panel of filters at one point: sums over channels, kept for the transform.
+#if FETCH
+#define FETCH_VECTOR(v) __builtin_prefetch((const void *)(size_t)(weight + FETCH * NR + v * VECTOR));
+#define FETCH_WEIGHTS EACH_LANE(FETCH_VECTOR)
+#else
+#define FETCH_WEIGHTS
+#endif
 #define NO_BIAS(v) const VEC bias_##v = (VEC)(0.0f);
 #define AIM_TILE(m) INPUTS_SPACE const float *p##m = tile_points + m * TILE_STEP(channels);
 #define KEEP_PRODUCT(m)                                        \
@@ -85,7 +92,12 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
     EACH_LANE(NO_BIAS)               \
     REPEAT(MR, START_ROW)            \
     REPEAT(MR, AIM_TILE)             \
-    ACCUMULATE(channels)             \
+    for (int k = 0; k < channels; ++k) { \
+        FETCH_WEIGHTS                \
+        EACH_LANE(LOAD_WEIGHT)       \
+        REPEAT(MR, STEP_ROW)         \
+        weight += NR;                \
+    }                                \
     REPEAT(MR, KEEP_PRODUCT)
 
 #define LOAD_PRODUCT(i) const VEC m##i = VLOAD(products + ((i * EDGE + j) * point_step + v));

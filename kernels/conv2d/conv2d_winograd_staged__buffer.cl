@@ -15,13 +15,17 @@
 //             tiles of the launch, tiles in a row, IC, image size, padding, epilogue
 // Launch      stage 0: global (ceil(tiles / item_tiles), 1, images)   local (1, 1, 1)
 //             stage 1: global (ceil(tiles / item_tiles), panels, images), item_tiles a multiple of MR
-// Parameters  TILE 2 4 outputs; MR 4 6 8 10 12 14 tiles; NR 4 8 16 32 channels; VECTOR 4 8 16 lanes, NR / VECTOR in 1 2
+// Parameters  TILE 2 4 outputs; FETCH 0 32 steps; MR 4 6 8 10 12 14 tiles; NR 4 8 16 32 channels, one or two vectors;
+//             VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_winograd.py
 //
 // A work-item multiplies all its tiles by one point's filters before it goes on to the next: filters too large for
 // any cache are read from memory once. IC is a multiple of VECTOR.
 #ifndef TILE
 #define TILE 4
+#endif
+#ifndef FETCH
+#define FETCH 0
 #endif
 #ifndef MR
 #define MR 6

@@ -1,16 +1,19 @@
 """Which convolutions are marked for computation in tiles."""
 
+import numpy as np
 import pytest
 
 from codl.frontend.tiling import mark_tiles
 from codl.ir.ops import Conv2d, Pair
-from tests.kernels.harness import one_node_graph, random_array
+from tests.kernels.harness import one_node_graph
 
 
-def marked(op: Conv2d, *, image: Pair = (28, 28), inputs: int = 32, is_constant: bool = True) -> Pair:
-    """Return the tile of a convolution with 32 outputs after marking."""
-    weight = random_array(32, inputs // op.groups, *op.kernel)
-    out = (1, 32, *image)
+def marked(
+    op: Conv2d, *, image: Pair = (28, 28), inputs: int = 32, outputs: int = 32, is_constant: bool = True
+) -> Pair:
+    """Return the tile of a convolution after marking."""
+    weight = np.zeros((outputs, inputs // op.groups, *op.kernel), np.float32)
+    out = (1, outputs, *image)
     graph = one_node_graph(
         op, {"x": (1, inputs, 28, 28), "w": weight}, out, constants=["w"] if is_constant else []
     )
@@ -23,10 +26,15 @@ USUAL = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
 @pytest.mark.parametrize(
-    ("image", "tile"), [((224, 224), 4), ((20, 40), 4), ((14, 14), 2), ((10, 60), 2), ((7, 7), 1)]
+    ("image", "tile"), [((224, 224), 4), ((20, 40), 4), ((14, 14), 4), ((10, 60), 2), ((7, 7), 1)]
 )
 def test_tiles_grow_with_the_image(image: Pair, tile: int) -> None:
     assert marked(USUAL, image=image) == (tile, tile)
+
+
+def test_many_filters_take_small_tiles_on_small_images() -> None:
+    assert marked(USUAL, image=(14, 14), inputs=512, outputs=512) == (2, 2)
+    assert marked(USUAL, image=(28, 28), inputs=512, outputs=512) == (4, 4)
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ def _accept_staged(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | N
 
 def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     inputs = graph.shape(node.inputs[0])[1]
-    return fits_node(node, graph, parameters) and fits_fused(inputs, parameters, info)
+    return fits_node(node, graph, info, parameters) and fits_fused(inputs, parameters, info)
 
 
 def _fits_staged(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    return fits_node(node, graph, parameters) and most_staged_tiles(info, parameters) > 0
+    return fits_node(node, graph, info, parameters) and most_staged_tiles(info, parameters) > 0
 
 
 def _describe_fused(
