@@ -29,7 +29,7 @@ _LOOP_PRODUCTS = 20_000_000
 """Multiply-adds of one work-item of a loop: 0.2 to 4 ms on vector units."""
 _LEAST_SECONDS = 1e-3
 """A reference takes about this long: many times a launch, short beside a round."""
-_LEAST_TRIALS, _MOST_TRIALS = 10, 60
+_LEAST_TRIALS, _MOST_TRIALS, _MOST_SECONDS = 10, 60, 3.0
 _FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27))
 """Bytes over which the stream runs to find the bandwidth of each cache and of memory."""
 CACHED_BYTES = 1 << 24
@@ -113,6 +113,7 @@ class References:
             warmup=1,
             least_rounds=_LEAST_TRIALS,
             most_rounds=_MOST_TRIALS,
+            most_seconds=_MOST_SECONDS,
             pause_seconds=0.0,
             until_settled=True,
         )

@@ -23,7 +23,7 @@
 #define START(i) VEC x##i = (VEC)(0.0f);
 #define ADD(i) x##i += VLOAD(s + at + i * VECTOR);
 #define COPY(i) VSTORE(VLOAD(s + at + i * VECTOR), d + at + i * VECTOR);
-#define FOLD(i) x0 += x##i;
+#define FOLD(i) sum += x##i;
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void reference_stream__buffer(__global float *dst, __global const float *src, int share, int rounds) {
@@ -40,9 +40,10 @@ void reference_stream__buffer(__global float *dst, __global const float *src, in
         for (int at = 0; at < share; at += 8 * VECTOR) {
             EACH(ADD)
         }
+    VEC sum = (VEC)(0.0f);
     EACH(FOLD)
     float lanes[VECTOR];
-    VSTORE(x0, lanes);
+    VSTORE(sum, lanes);
     float total = 0.0f;
     for (int i = 0; i < VECTOR; ++i) total += lanes[i];
     dst[get_global_id(0)] = total;

@@ -32,7 +32,8 @@
     LANE_3(VSTORE(a##m##_3, d + m * NR + 3 * VECTOR);)
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void reference_tile__buffer(
-    __global float *dst, __global const float *rows, __global const float *weights, int depth, int walks, int tiles) {
+    __global float *restrict dst, __global const float *restrict rows, __global const float *restrict weights,
+    int depth, int walks, int tiles) {
     __global float *d = dst + get_global_id(0) * (size_t)(MR * NR);
     REPEAT(MR, AIM_ROW)
     for (int tile = 0; tile < tiles; ++tile) {

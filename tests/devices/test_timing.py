@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codl.devices import timing
-from codl.devices.timing import Rounds, interleave, summarise_ratios
+from codl.devices.timing import Rounds, Sampler, interleave, summarise_ratios
 
 
 def constant(seconds: float, log: list[str] | None = None, name: str = "") -> Callable[[], float]:
@@ -100,3 +100,37 @@ def test_percentiles_and_medians_are_those_of_numpy() -> None:
     assert rounds.median("a") == 5.0
     assert rounds.percentile("a", 90) == 9.0
     assert rounds.count == 11
+
+
+def test_sampler_interleaves_references_and_remembers_their_quiet_time() -> None:
+    times = iter(np.tile([5.0, 1.0, 3.0, 2.0, 4.0], 20))
+    sampler = Sampler({"reference": lambda: float(next(times))})
+
+    first = sampler.take({"a": constant(6.0)}, most_rounds=5, warmup=0, pause_seconds=0.0)
+    sampler.take({"b": constant(1.0)}, most_rounds=5, warmup=0, pause_seconds=0.0)
+
+    assert first.ratio("a", "reference").median == 2.0
+    assert sampler.quiet_seconds("reference") == pytest.approx(1.0)
+
+
+def test_rounds_settle_when_the_fastest_agree() -> None:
+    whole, torn = np.array([1.0, 9.0, 1.01, 5.0, 1.02]), np.array([1.0, 9.0, 1.5, 5.0, 7.0])
+
+    assert Rounds(seconds={"a": whole}).is_settled
+    assert not Rounds(seconds={"a": whole, "b": torn}).is_settled
+    assert not Rounds(seconds={"a": whole[:2]}).is_settled
+
+
+def test_settled_ratio_is_that_of_the_rounds_nobody_disturbed() -> None:
+    rounds = Rounds(
+        seconds={"a": np.array([2.0, 9.0, 2.0, 8.0, 2.0]), "b": np.array([7.0, 1.0, 1.0, 6.0, 1.0])}
+    )
+
+    assert rounds.settled_ratio("a", "b") == 2.0
+
+
+def test_stops_when_settled_if_that_is_all_that_is_wanted() -> None:
+    rows = {"a": constant(1.0)}
+
+    assert interleave(rows, least_rounds=5, until_settled=True, pause_seconds=0.0).count == 5
+    assert interleave(rows, least_rounds=5, most_rounds=12, pause_seconds=0.0).count == 12
