@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 
-from codl.catalog.spec import Implementation, Parameters, Selection
+from codl.catalog.spec import Implementation, LaunchBatch, Parameters, Selection
 from codl.catalog.table import IMPLEMENTATIONS
-from codl.ir.graph import Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
+from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 _TILE = ("MR", "NR", "VECTOR")
@@ -28,11 +30,18 @@ def iterate_candidates(
         default = row.accepts(node, graph, info)
         if default is None:
             continue
-        yield Selection(implementation=row, parameters=default)
+        own = Selection(implementation=row, parameters=default)
+        yield own
+        has_limits = any(
+            batch.local is not None or prod(batch.local_size) > 1
+            for batch in _describe(own, node, graph, info)
+        )
         for values in product(*row.allowed.values()):
             parameters = dict(zip(row.allowed, values, strict=True))
             other = Selection(implementation=row, parameters=parameters)
-            if parameters != default and can_use(other, node, graph, info, default=default):
+            if parameters == default or not can_use(other, node, graph, info, default=default):
+                continue
+            if not has_limits or fits_device(other, node, graph, info):
                 yield other
 
 
@@ -58,6 +67,20 @@ def can_use(selection: Selection, node: Node, graph: Graph, info: DeviceInfo, *,
     if row.fits is not None:
         return row.fits(node, graph, info, parameters)
     return all(parameters[name] == default[name] for name in set(parameters) - set(_TILE))
+
+
+def fits_device(selection: Selection, node: Node, graph: Graph, info: DeviceInfo) -> bool:
+    """Return whether the device has the local memory and the work-group size that a candidate asks for."""
+    return all(
+        prod(batch.local_size) <= info.max_work_group_size
+        and (batch.local is None or int(batch.local[0]) * FLOAT_BYTES <= info.local_memory_bytes)
+        for batch in _describe(selection, node, graph, info)
+    )
+
+
+def _describe(selection: Selection, node: Node, graph: Graph, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
+    whole = Boxes.whole(graph.shape(node.output), 1)
+    return selection.implementation.describe(node, graph, whole, info, selection.parameters)
 
 
 def fits_registers(parameters: Parameters, info: DeviceInfo) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from codl.catalog.candidates import can_use
+from codl.catalog.candidates import can_use, fits_device
 from codl.catalog.database import EMPTY, Entry, KernelDatabase
 from codl.catalog.shape_key import make_shape_key
 from codl.catalog.spec import Implementation, Selection
@@ -119,6 +119,8 @@ def _use(
         if row.name == entry.implementation:
             default = row.accepts(node, graph, info)
             found = Selection(implementation=row, parameters=entry.parameters)
-            if default is not None and can_use(found, node, graph, info, default=default):
+            if default is None or not can_use(found, node, graph, info, default=default):
+                continue
+            if fits_device(found, node, graph, info):
                 return found
     return None

@@ -83,7 +83,7 @@ class LaunchBatch:
     read_bytes: IntArray
     written_bytes: IntArray
     flops: IntArray
-    """What the region's values need, whatever the kernel computes besides."""
+    """What the region's values need by the operator's definition, whatever the kernel computes."""
     busiest_flops: IntArray | None = None
     """What the busiest compute unit computes at the least: tiles that reach beyond the region and a last wave
     of few work-items count (see `busiest_share`). None where nobody has counted."""

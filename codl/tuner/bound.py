@@ -83,7 +83,7 @@ def find_bound(
 
 def _count_busiest(batch: LaunchBatch, info: DeviceInfo) -> float:
     """Return the least that the busiest compute unit computes, in floating-point operations."""
+    if batch.busiest_flops is not None:
+        return float(batch.busiest_flops[0])
     items = int(batch.global_size[0].prod())
-    share = float(batch.flops[0]) / max(1, min(items, info.units))
-    counted = 0.0 if batch.busiest_flops is None else float(batch.busiest_flops[0])
-    return max(share, counted)
+    return float(batch.flops[0]) / max(1, min(items, info.units))

@@ -52,16 +52,20 @@ class Trial:
         """
         row, parameters = selection.implementation, selection.parameters
         whole = Boxes.of([self._whole])
+        batches = row.describe(self.node, self.graph, whole, self.device.info, parameters)
+        floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
+        scratch = self.device.allocate(floats) if floats else None
         launches = (
             bind_launch(
                 self.device,
                 batch,
                 tensors=[self._storages[arg.name] for arg in batch.tensors],
                 panels=self._find_panels(batch),
+                scratch=scratch,
                 source=row.source,
                 parameters=parameters,
             )
-            for batch in row.describe(self.node, self.graph, whole, self.device.info, parameters)
+            for batch in batches
         )
         return tuple(launch for launch in launches if launch is not None)
 
@@ -69,7 +73,8 @@ class Trial:
         """Return the node's output as a candidate computes it, NaN where it writes nothing."""
         target = self._storages[self.node.output]
         self.device.fill(target.buffer, float("nan"))
-        for launch in self.bind(selection):
+        launches = self.bind(selection)  # held until they are done: a launch retains its buffers, not OpenCL
+        for launch in launches:
             launch.enqueue()
         self.device.finish()
         copy = HostCopy(device=self.device, storage=target, host=self._output, region=self._whole)

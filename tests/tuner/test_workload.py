@@ -1,6 +1,7 @@
 """The shapes that are tuned: each once, the heaviest first, shipped ones as good as a model's."""
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -95,4 +96,5 @@ def test_the_shipped_workload_has_something_to_choose_from() -> None:
 
     assert len(shapes) > 100
     for shape in shapes:
-        assert len(list(iterate_candidates(shape.node, shape.graph, device_info(16)))) > 1
+        candidates = iterate_candidates(shape.node, shape.graph, device_info(16))
+        assert len(list(islice(candidates, 2))) == 2
