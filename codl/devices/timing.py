@@ -18,6 +18,11 @@ Series = np.ndarray[Any, np.dtype[np.float64]]
 CONTROL_SUFFIX = "#2"
 _CHECK_EVERY = 5
 _RESAMPLES = 1000
+_LONGEST_REST_SECONDS, _LOOK_SECONDS = 0.2, 0.01
+_IDLE_SHARE = 0.1
+"""Share of a core that a resting process uses at most."""
+_IDLE_LOOKS = 2
+"""Looks in a row that must find the process idle: a busy thread may lose its core for one."""
 _QUIET_PERCENT = 10
 _FASTEST = 3
 _AGREEMENT = 0.04
@@ -119,7 +124,7 @@ def interleave(
         most_rounds: Rounds at which to stop in any case.
         most_seconds: Time after which no further round starts; at least one round is always taken.
         width: Stop when the interval of every watched ratio is narrower than this share of its median.
-        pause_seconds: Rest before each row: worker threads of the row before spin on for a while after it.
+        pause_seconds: Least rest before each row; see `rest`.
         until_settled: Stop also when the rounds are settled: for coarse looks, for the fastest there is.
     """
     everything = dict(rows)
@@ -135,7 +140,7 @@ def interleave(
         first = index % len(names)
         order = names[first:] + names[:first]
         for name in order if index % 2 == 0 else reversed(order):  # so that neighbours change sides too
-            time.sleep(pause_seconds)
+            rest(pause_seconds)
             taken[name].append(everything[name]())
         if time.perf_counter() >= end:
             break
@@ -180,6 +185,27 @@ class Sampler:
     def quiet_seconds(self, reference: str) -> float:
         """Return the 10th percentile of all times of a reference so far, in seconds."""
         return float(np.percentile(self._taken[reference], _QUIET_PERCENT))
+
+
+def rest(seconds: float) -> None:
+    """Sleep, then on while threads of this process are at work: those of the row before spin on after it.
+
+    Args:
+        seconds: Least time to sleep; 0 returns at once, whatever spins.
+
+    Source:
+        ONNX Runtime's workers keep a core busy for 30 ms after a run. A row that begins sooner has one core
+        less: on 2 cores it takes up to twice as long.
+    """
+    if seconds <= 0:
+        return
+    time.sleep(seconds)
+    idle, end = 0, time.perf_counter() + _LONGEST_REST_SECONDS
+    while idle < _IDLE_LOOKS and time.perf_counter() < end:
+        worked, start = time.process_time(), time.perf_counter()
+        time.sleep(_LOOK_SECONDS)
+        is_idle = time.process_time() - worked < _IDLE_SHARE * (time.perf_counter() - start)
+        idle = idle + 1 if is_idle else 0
 
 
 def summarise_ratios(ratios: Series) -> Ratio:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codl.devices import timing
-from codl.devices.timing import Rounds, Sampler, interleave, summarise_ratios
+from codl.devices.timing import Rounds, Sampler, interleave, rest, summarise_ratios
 
 
 def constant(seconds: float, log: list[str] | None = None, name: str = "") -> Callable[[], float]:
@@ -17,6 +17,22 @@ def constant(seconds: float, log: list[str] | None = None, name: str = "") -> Ca
         return seconds
 
     return run
+
+
+class FakeClock:
+    """A process with one thread that works for a while and one that sleeps."""
+
+    def __init__(self, *, busy_seconds: float) -> None:
+        self._now, self._busy_seconds = 0.0, busy_seconds
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+
+    def perf_counter(self) -> float:
+        return self._now
+
+    def process_time(self) -> float:
+        return min(self._now, self._busy_seconds)
 
 
 def test_stops_early_when_the_ratio_is_known() -> None:
@@ -38,10 +54,38 @@ def test_goes_on_while_the_ratio_is_unsure() -> None:
 
 def test_stops_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    fake = SimpleNamespace(perf_counter=lambda: float(next(clock)), sleep=lambda _: None)
+    fake = SimpleNamespace(perf_counter=lambda: float(next(clock)))
     monkeypatch.setattr(timing, "time", fake)
+    monkeypatch.setattr(timing, "rest", lambda _: None)
 
     assert interleave({"a": constant(1.0)}, most_seconds=3).count == 3
+
+
+def test_rests_until_the_process_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(busy_seconds=0.055)
+    monkeypatch.setattr(timing, "time", clock)
+
+    rest(0.01)
+
+    assert 0.055 < clock.perf_counter() < 0.1
+
+
+def test_rests_no_longer_than_it_should_where_threads_never_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(busy_seconds=1e9)
+    monkeypatch.setattr(timing, "time", clock)
+
+    rest(0.01)
+
+    assert clock.perf_counter() < 0.3
+
+
+def test_a_pause_of_nothing_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(busy_seconds=1e9)
+    monkeypatch.setattr(timing, "time", clock)
+
+    rest(0.0)
+
+    assert clock.perf_counter() == 0.0
 
 
 def test_takes_one_round_whatever_the_limit() -> None:
