@@ -8,6 +8,8 @@ from codl.cli.flags import add_json_flag, add_pair_flag
 from codl.cli.output import format_bytes, print_json, print_message, print_table
 from codl.devices.drivers import devices, find_problems, is_pair_emulated
 from codl.devices.memory import choose_sharing
+from codl.errors import ProfileError
+from codl.latency.store import find_profile, find_relative
 from codl.machine import DeviceInfo
 
 COLUMNS = ("name", "kind", "driver", "units", "memory", "sharing", "profile")
@@ -41,8 +43,31 @@ def run(args: argparse.Namespace) -> int:
 def _to_row(info: DeviceInfo) -> tuple[str, ...]:
     driver = f"{info.platform_name} {info.driver_version}"
     memory = format_bytes(info.global_memory_bytes)
-    return info.name, info.kind, driver, str(info.units), memory, choose_sharing([info]), "none"
+    sharing = choose_sharing([info])
+    return info.name, info.kind, driver, str(info.units), memory, sharing, describe_profile(info)["state"]
 
 
 def _to_json(info: DeviceInfo) -> dict[str, Any]:
-    return {**asdict(info), "sharing": choose_sharing([info]), "profile": None}
+    return {**asdict(info), "sharing": choose_sharing([info]), "profile": describe_profile(info)}
+
+
+def describe_profile(info: DeviceInfo) -> dict[str, Any]:
+    """Return what profile a device has: `state` in a few words, and facts about it where there is one."""
+    try:
+        profile = find_profile(info)
+        if profile is not None:
+            stale = profile.find_stale()
+            state = f"{profile.origin} {profile.date[:10]}" + (f", {len(stale)} stale" if stale else "")
+            return {
+                "state": state,
+                "origin": str(profile.origin),
+                "date": profile.date,
+                "fingerprint": profile.fingerprint,
+                "stale": list(stale),
+            }
+        relative = find_relative(info)
+    except ProfileError as error:
+        return {"state": "unusable", "problem": str(error)}
+    if relative is None:
+        return {"state": "none"}
+    return {"state": f"borrowed from {relative.key.device_name}", "origin": "borrowed"}

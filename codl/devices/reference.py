@@ -47,6 +47,8 @@ class References:
         while (seconds := _best(prepare_fma(device, lanes=self.lanes, rounds=rounds))) < _LEAST_SECONDS:
             rounds *= max(2, min(16, round(_LEAST_SECONDS / max(seconds, 1e-6))))
         self._fma_rounds = rounds
+        self.work = {COMPUTE: float(rounds), MEMORY: 1.0}
+        """How much each reference does: what compares samples of two samplers divides by it."""
         compute = prepare_fma(device, lanes=self.lanes, rounds=rounds)
         memory = prepare_stream(device, lanes=self.lanes, footprint=_FOOTPRINTS[-2], rounds=1, copies=True)
         self.sampler = Sampler({COMPUTE: time_call(compute), MEMORY: time_call(memory)})

@@ -11,7 +11,7 @@ from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.devices.launch import bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
-from codl.devices.meeting import start_order
+from codl.devices.meeting import Turn, take_turns
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.executor.footprint import add_bytes, list_memory
@@ -147,23 +147,22 @@ class _Compiler:
             after_first=partial(_keep_for_later, self._devices, self._weights),
         )
 
-    def _meet(self, sources: Sequence[int]) -> None:
-        """Enqueue all that is pending, everywhere, then wait for ``sources`` in turn."""
-        self._enqueue()
-        self._script.extend(
-            (self._devices[device].finish, Label(kind=EventKind.WAIT, device=device)) for device in sources
-        )
-
-    def _enqueue(self) -> None:
-        for device in start_order([device.info for device in self._devices]):
-            if self._pending[device]:
+    def _meet(self, awaited: Sequence[int] = ()) -> None:
+        """Enqueue all that is pending, everywhere, then wait for some devices in turn."""
+        infos = [device.info for device in self._devices]
+        fed = [device for device, pending in enumerate(self._pending) if pending]
+        for turn, device in take_turns(infos, fed=fed, awaited=awaited):
+            if turn is Turn.FEED:
                 self._script.extend(self._pending[device])
                 self._script.append((self._devices[device].queue.flush, None))
                 self._pending[device] = []
+            else:
+                label = Label(kind=EventKind.WAIT, device=device)
+                self._script.append((self._devices[device].finish, label))
 
     def _bind_call(self, action: Call) -> None:
         """Lay out a step of the host; devices work meanwhile at what they have."""
-        self._enqueue()
+        self._meet()
         nodes = [self._graph.nodes_by_name[name] for name in step_nodes(self._plan.steps[action.step])]
         call = prepare_call(
             nodes, self._graph, sessions=self._hosts, storages=self._placement.hosts, loose=self._loose

@@ -1,0 +1,80 @@
+"""How long launches take: by the device's own clock where it has one, by the host's otherwise."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from codl.devices.limits import pinned_caller
+from codl.devices.opencl import Device
+from codl.errors import DeviceError
+
+_SECONDS_PER_NS = 1e-9
+"""OpenCL counts nanoseconds."""
+_TRIALS = 15
+
+Call = Callable[[], Any]
+
+
+class Stopwatch:
+    """Times launches of one device, without what the host needs to hand them over.
+
+    Args:
+        device: The device; launches to be timed are bound to `device` of this object.
+        uses_events: Whether to ask the device when a launch began and ended, if it can tell.
+    """
+
+    def __init__(self, device: Device, *, uses_events: bool = True) -> None:
+        self.device = device
+        self.has_events = False
+        if uses_events:
+            try:
+                self.device = device.with_profiling()
+                self.has_events = True
+            except DeviceError:
+                pass
+        self._idle_seconds = 0.0
+        """What the host's clock counts for nothing at all."""
+
+    def time(self, launches: Sequence[Call], *, before: Sequence[Call] = ()) -> float:
+        """Return how long launches run, in seconds, played once and in order.
+
+        Args:
+            launches: Calls that enqueue what to time and return its events; none takes no time.
+            before: Calls that enqueue what comes first and is not counted.
+
+        Raises:
+            DeviceError: The driver failed.
+        """
+        with pinned_caller():
+            try:
+                for call in before:
+                    call()
+                return self._time_events(launches) if self.has_events else self._time_wall(launches)
+            except cl.Error as error:
+                name = self.device.info.name
+                raise DeviceError(
+                    f"{name}: driver failed with {error} while a kernel was timed, expected success; "
+                    "run `codl doctor`"
+                ) from error
+
+    def calibrate(self, empty: Call) -> None:
+        """Learn what the host's clock counts for a launch that does nothing; the device's counts nothing."""
+        if not self.has_events:
+            self._idle_seconds = 0.0
+            self._idle_seconds = float(np.median([self.time([empty]) for _ in range(_TRIALS)]))
+
+    def _time_events(self, launches: Sequence[Call]) -> float:
+        events = [launch() for launch in launches]
+        self.device.finish()
+        return float(sum(event.profile.end - event.profile.start for event in events) * _SECONDS_PER_NS)
+
+    def _time_wall(self, launches: Sequence[Call]) -> float:
+        self.device.finish()
+        start = time.perf_counter()
+        for launch in launches:
+            launch()
+        self.device.finish()
+        return max(0.0, time.perf_counter() - start - self._idle_seconds)

@@ -1,0 +1,260 @@
+"""Profiles as JSON: `device.json` and `predictors.json` in one folder, complete or not at all.
+
+Whatever a file holds, reading it raises `ProfileError` or returns a profile that only holds sane numbers.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from codl.errors import ProfileError
+from codl.latency.linear import LARGEST_US, LinearModel, format_model, parse_model, read_number
+from codl.latency.profile import (
+    COMPUTE,
+    MEMORY,
+    SCHEMA,
+    DeviceKey,
+    DeviceProfile,
+    Meeting,
+    Neighbour,
+    Origin,
+    Quality,
+    RowModel,
+)
+
+DEVICE_FILE, PREDICTORS_FILE = "device.json", "predictors.json"
+_MOST_BYTES = 4 << 20
+_MOST_SLOWDOWN = 1000.0
+_MOST_ENTRIES = 4096
+
+
+def save_profile(profile: DeviceProfile, folder: Path) -> None:
+    """Write both files of a profile.
+
+    Raises:
+        ProfileError: They cannot be written; what was there before is as it was, file by file.
+    """
+    predictors = {
+        "schema": SCHEMA,
+        "device": asdict(profile.key),
+        "rows": {name: _format_row(row) for name, row in sorted(profile.rows.items())},
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / PREDICTORS_FILE, format_lines(predictors))
+        write_whole(folder / DEVICE_FILE, format_lines(_format_device(profile)))
+    except OSError as error:
+        raise ProfileError(
+            f"{folder}: cannot write the profile of {profile.name} ({error.strerror or error}); free space "
+            "or choose another folder (--output DIR), then run `codl profile` again: its samples are kept"
+        ) from error
+
+
+def load_profile(folder: Path) -> DeviceProfile:
+    """Return the profile in a folder.
+
+    Raises:
+        ProfileError: A file is missing, cannot be read, or holds no sane profile.
+    """
+    device, predictors = (_read(folder / name) for name in (DEVICE_FILE, PREDICTORS_FILE))
+    try:
+        where = DEVICE_FILE
+        profile = _parse_device(device)
+        where = PREDICTORS_FILE
+        if _parse_key(predictors.get("device")) != profile.key:
+            raise ProfileError("device: got another device's predictors, expected those of device.json")
+        rows = _entries(predictors.get("rows"), "rows")
+        return profile.with_rows({name: _parse_row(told, f"rows.{name}") for name, told in rows.items()})
+    except ProfileError as error:
+        raise ProfileError(f"{folder / where}: {error}; remove it and run `codl profile`") from error
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file by way of a temporary one beside it."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def format_lines(value: Mapping[str, Any]) -> str:
+    """Return JSON of two levels of lines: long enough to read, short enough to ship."""
+    parts = []
+    for name, item in value.items():
+        if isinstance(item, dict):
+            inner = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(each)}" for key, each in item.items())
+            parts.append(
+                f" {json.dumps(name)}: {{\n  {inner}\n }}" if inner else f" {json.dumps(name)}: {{}}"
+            )
+        else:
+            parts.append(f" {json.dumps(name)}: {json.dumps(item)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _format_device(profile: DeviceProfile) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "name": profile.name,
+        "device": asdict(profile.key),
+        "origin": str(profile.origin),
+        "date": profile.date,
+        "seconds": round(profile.seconds, 1),
+        "repeatability_pm10": profile.repeatability_pm10,
+        "reference_us": {name: float(f"{value:.6g}") for name, value in profile.reference_us.items()},
+        "bandwidth_bytes_per_us": float(f"{profile.bandwidth_bytes_per_us:.6g}"),
+        "launch_us": float(f"{profile.launch_us:.4g}"),
+        "wait_us": float(f"{profile.wait_us:.4g}"),
+        "sharing": {name: format_model(model) for name, model in sorted(profile.sharing.items())},
+        "neighbours": {name: _format_neighbour(one) for name, one in sorted(profile.neighbours.items())},
+    }
+
+
+def _format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
+    told: dict[str, Any] = {"slowdown": [[round(one, 4) for one in row] for row in neighbour.slowdown]}
+    if neighbour.meeting is not None:
+        told["meeting"] = asdict(neighbour.meeting)
+    return told
+
+
+def _format_row(row: RowModel) -> dict[str, Any]:
+    quality = {name: round(value, 4) for name, value in asdict(row.quality).items()}
+    return {"digest": row.digest, **format_model(row.model), "quality": quality}
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES} bytes")
+        told = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        if not isinstance(told, dict):
+            raise ValueError(f"{type(told).__name__} instead of an object")
+        if told.get("schema") != SCHEMA:
+            raise ValueError(f"schema {told.get('schema')!r} instead of {SCHEMA}")
+        return told
+    except FileNotFoundError as error:
+        raise ProfileError(f"{path}: got no such file, expected a profile; run `codl profile`") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ProfileError(
+            f"{path}: got {error}, expected a profile of schema {SCHEMA}; remove it and run `codl profile`"
+        ) from error
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text}, which is no number")
+
+
+def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
+    origin = told.get("origin")
+    if origin not in list(Origin):
+        raise ProfileError(f"origin: got {origin!r}, expected one of {[str(one) for one in Origin]}")
+    reference = _entries(told.get("reference_us"), "reference_us")
+    if not {COMPUTE, MEMORY} <= set(reference) and origin != Origin.SIMULATED:
+        raise ProfileError(f"reference_us: got {sorted(reference)}, expected {COMPUTE} and {MEMORY}")
+    repeatability = told.get("repeatability_pm10")
+    sharing, neighbours = (_entries(told.get(name), name) for name in ("sharing", "neighbours"))
+    return DeviceProfile(
+        name=_text(told.get("name"), "name"),
+        key=_parse_key(told.get("device")),
+        origin=Origin(origin),
+        date=_text(told.get("date"), "date"),
+        seconds=read_number(told.get("seconds"), "seconds"),
+        repeatability_pm10=(
+            None if repeatability is None else read_number(repeatability, "repeatability_pm10", largest=1.0)
+        ),
+        reference_us={
+            name: read_number(value, f"reference_us.{name}", least=1e-3) for name, value in reference.items()
+        },
+        bandwidth_bytes_per_us=read_number(
+            told.get("bandwidth_bytes_per_us"), "bandwidth_bytes_per_us", least=1e-3
+        ),
+        launch_us=read_number(told.get("launch_us"), "launch_us"),
+        wait_us=read_number(told.get("wait_us"), "wait_us"),
+        sharing={name: parse_model(one, f"sharing.{name}") for name, one in sharing.items()},
+        neighbours={name: _parse_neighbour(one, f"neighbours.{name}") for name, one in neighbours.items()},
+    )
+
+
+def _parse_key(told: Any) -> DeviceKey:
+    entries = _entries(told, "device")
+    values: dict[str, Any] = {}
+    for one in fields(DeviceKey):
+        where, value = f"device.{one.name}", entries.get(one.name)
+        is_count = one.type in (int, "int")
+        values[one.name] = _count(value, where, least=1) if is_count else _text(value, where)
+    return DeviceKey(**values)
+
+
+def _parse_neighbour(told: Any, where: str) -> Neighbour:
+    entries = _entries(told, where)
+    table = entries.get("slowdown")
+    if not isinstance(table, list) or [len(row) if isinstance(row, list) else 0 for row in table] != [2, 2]:
+        raise ProfileError(f"{where}.slowdown: got {str(table)[:60]}, expected two rows of two numbers")
+    (a, b), (c, d) = (
+        [read_number(one, f"{where}.slowdown", least=0.5, largest=_MOST_SLOWDOWN) for one in row]
+        for row in table
+    )
+    meeting = None
+    if entries.get("meeting") is not None:
+        values = _entries(entries["meeting"], f"{where}.meeting")
+        meeting = Meeting(
+            median_us=read_number(values.get("median_us"), f"{where}.meeting.median_us"),
+            p95_us=read_number(values.get("p95_us"), f"{where}.meeting.p95_us"),
+            samples=_count(values.get("samples"), f"{where}.meeting.samples"),
+        )
+    return Neighbour(slowdown=((a, b), (c, d)), meeting=meeting)
+
+
+def _parse_row(told: Any, where: str) -> RowModel:
+    entries = _entries(told, where)
+    quality = _entries(entries.get("quality"), f"{where}.quality")
+    shares = {
+        name: read_number(quality.get(name), f"{where}.quality.{name}", largest=1.0)
+        for name in ("pm5", "pm10", "flops_pm10")
+    }
+    return RowModel(
+        digest=_text(entries.get("digest"), f"{where}.digest"),
+        model=_parse_checked_model(entries, where),
+        quality=Quality(
+            samples=_count(quality.get("samples"), f"{where}.quality.samples"),
+            rmspe=read_number(quality.get("rmspe"), f"{where}.quality.rmspe", largest=LARGEST_US),
+            **shares,
+        ),
+    )
+
+
+def _parse_checked_model(told: Mapping[str, Any], where: str) -> LinearModel:
+    model = parse_model(told, where)
+    if not any(model.coefficients):
+        raise ProfileError(f"{where}.us: got zeros only, expected a kernel that takes time")
+    return model
+
+
+def _entries(told: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(told, dict) or len(told) > _MOST_ENTRIES:
+        raise ProfileError(f"{where}: got {type(told).__name__!s}, expected an object")
+    return told
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or len(value) > 1000:
+        raise ProfileError(f"{where}: got {str(value)[:60]!r}, expected text")
+    return value
+
+
+def _count(value: Any, where: str, *, least: int = 0) -> int:
+    if type(value) is not int or not least <= value < 1 << 40:
+        raise ProfileError(f"{where}: got {str(value)[:60]}, expected a count")
+    return value

@@ -1,0 +1,187 @@
+"""How long slices take on a device, from its profile: numpy only, many candidates at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.catalog.choose import choose
+from codl.catalog.database import EMPTY, KernelDatabase
+from codl.catalog.rows.copy import copy_batch
+from codl.catalog.spec import Selection
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.errors import ProfileError
+from codl.ir.boxes import Boxes
+from codl.ir.graph import Graph, Node, Shape
+from codl.latency.features import extract_features
+from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
+from codl.machine import DeviceInfo
+
+Times = npt.NDArray[np.float64]
+_ROWS = {row.name: row for row in IMPLEMENTATIONS}
+_BORROWED = 2.0
+"""By how much a borrowed profile is less certain than where it was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Times of many candidates on one device working alone."""
+
+    us: Times
+    """[count], kernels and what the driver adds to each launch; without the wait at the end."""
+    memory_share: Times
+    """[count], how much of the time memory is the limit, in [0, 1]."""
+    is_extrapolated: npt.NDArray[np.bool_]
+    """[count], whether a candidate is unlike all that was measured."""
+    uncertainty: float
+    """Typical relative error: the root mean square over samples that were held out."""
+
+
+class Predictor:
+    """Predicts with one device's profile.
+
+    Args:
+        profile: What was learned.
+        info: The device that it is for.
+        database: What is known of the best kernels, as the executor is given it: both choose alike.
+
+    Raises:
+        ProfileError: The profile was measured on another device or driver.
+    """
+
+    def __init__(
+        self, profile: DeviceProfile, info: DeviceInfo, *, database: KernelDatabase | None = None
+    ) -> None:
+        difference = profile.key.find_difference(DeviceKey.of(info))
+        if profile.origin is not Origin.SIMULATED and difference is not None:
+            raise ProfileError(
+                f"profile of {profile.name}: got one for {difference} of {info.name}; "
+                f"run `codl profile --device {info.name}`"
+            )
+        self.profile, self.info, self._database = profile, info, database or EMPTY
+
+    def predict(
+        self, node: Node, graph: Graph, out: Boxes, *, selection: Selection | None = None
+    ) -> Prediction:
+        """Return the times of computing each box of a node's output.
+
+        Args:
+            node: The operator.
+            graph: Where its shapes are found.
+            out: Output boxes; an empty one takes no time.
+            selection: What computes it; what the executor would choose by default.
+
+        Raises:
+            ProfileError: The implementation has no predictor, or one of another source.
+        """
+        chosen = selection or choose(node, graph, self.info, self._database)
+        row = chosen.implementation
+        known = self._find_row(row.name)
+        is_empty = out.is_empty
+        boxes = out
+        if is_empty.any():  # descriptions are for boxes that hold something
+            shape = np.asarray(graph.shape(node.output), np.int64)
+            boxes = Boxes(
+                np.where(is_empty[:, None], 0, out.begin), np.where(is_empty[:, None], shape, out.end)
+            )
+        batches = row.describe(node, graph, boxes, self.info, chosen.parameters)
+        features = extract_features(batches, chosen.parameters, node.epilogue)
+        values = features.select(known.model.features)
+        kernel_us = known.model.predict_us(values)
+        launches = sum(((batch.global_size > 0).all(axis=1) for batch in batches), np.zeros(out.count))
+        us = np.where(is_empty, 0.0, kernel_us + launches * self.profile.launch_us)
+        moving_us = features.moved_bytes / self.profile.bandwidth_bytes_per_us
+        return Prediction(
+            us=us,
+            memory_share=np.minimum(1.0, moving_us / np.maximum(kernel_us, 1e-9)),
+            is_extrapolated=known.model.is_outside(values) & ~is_empty,
+            uncertainty=known.quality.rmspe * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0),
+        )
+
+    def predict_publish(self, tensor: str, shape: Shape, boxes: Boxes) -> Times:
+        """Return the times [count] of copying boxes of a tensor to where all devices see it.
+
+        Raises:
+            ProfileError: The copy kernel has no predictor.
+        """
+        row, batch = copy_batch(tensor, shape, boxes, self.info)
+        known = self._find_row(row.name)
+        features = extract_features((batch,), {})
+        us = known.model.predict_us(features.select(known.model.features)) + self.profile.launch_us
+        return np.where(boxes.is_empty, 0.0, us)
+
+    def predict_sharing(self, kind: str, *, bytes_: Times, rows: Times, calls: Times) -> Times:
+        """Return the times [count] of making regions seen.
+
+        Args:
+            kind: `read` (device to host), `write` (host to device), `map` or `unmap`.
+            bytes_: Bytes of each region.
+            rows: Runs of neighbouring bytes in each region.
+            calls: Driver calls for each region.
+
+        Raises:
+            ProfileError: The profile does not know this kind.
+        """
+        model = self.profile.sharing.get(kind)
+        if model is None:
+            raise ProfileError(
+                f"profile of {self.profile.name}: got no cost of {kind!r}, expected one; "
+                f"run `codl profile --device {self.info.name}`"
+            )
+        columns: Mapping[str, Times] = {"bytes": bytes_, "rows": rows, "calls": calls}
+        return model.predict_us(np.stack([columns[name] for name in model.features], axis=1))
+
+    def find_meeting(self, other: str) -> Meeting:
+        """Return what it costs to meet another device.
+
+        Raises:
+            ProfileError: The two were never measured together.
+        """
+        neighbour = self.profile.neighbours.get(other)
+        if neighbour is None or neighbour.meeting is None:
+            raise ProfileError(
+                f"profile of {self.profile.name}: got no meeting with {other}, expected one; "
+                "run `codl profile`"
+            )
+        return neighbour.meeting
+
+    def slow_down(self, prediction: Prediction, other: str, other_memory_share: Times | None = None) -> Times:
+        """Return a prediction's times [count] while another device works too.
+
+        Args:
+            prediction: What this device takes alone.
+            other: Name of the other device; one it was never measured with disturbs nothing.
+            other_memory_share: What the other's work is like; the same as this device's by default.
+        """
+        neighbour = self.profile.neighbours.get(other)
+        if neighbour is None:
+            return prediction.us
+        own = np.stack([1 - prediction.memory_share, prediction.memory_share])
+        theirs = prediction.memory_share if other_memory_share is None else other_memory_share
+        mix = np.stack([1 - theirs, theirs])
+        slowdown = np.einsum("ic,ij,jc->c", own, np.asarray(neighbour.slowdown), mix)
+        return np.asarray(prediction.us * slowdown)
+
+    def _find_row(self, name: str) -> RowModel:
+        known = self.profile.rows.get(name)
+        if known is None:
+            raise ProfileError(
+                f"profile of {self.profile.name}: got no predictor of {name}, expected one for each kernel; "
+                f"run `codl profile --stale --device {self.info.name}`"
+            )
+        if name in self._stale:
+            raise ProfileError(
+                f"profile of {self.profile.name}: got a predictor of an older {name}, expected one of the "
+                f"present kernel; run `codl profile --stale --device {self.info.name}`"
+            )
+        return known
+
+    @cached_property
+    def _stale(self) -> frozenset[str]:
+        """Predictors of kernels that have changed since."""
+        if self.profile.origin is Origin.SIMULATED:
+            return frozenset()
+        known = self.profile.rows.items()
+        return frozenset(n for n, row in known if n in _ROWS and row.digest != digest_implementation(_ROWS[n]))

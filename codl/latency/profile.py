@@ -1,0 +1,176 @@
+"""A device's profile as a value: what was learned of its kernels, its copies, and its neighbours."""
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache, cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from codl.catalog.source import read_source
+from codl.catalog.spec import Implementation
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.latency import features
+from codl.latency.linear import LinearModel
+from codl.machine import DeviceInfo
+
+SCHEMA = 1
+COMPUTE, MEMORY = "compute", "memory"
+"""The two reference kernels; also the two sorts of work that neighbours slow down differently."""
+_FACTS = ("driver", "device_name", "driver_version", "units", "vector_width", "work_group_multiple")
+
+
+class Origin(StrEnum):
+    """Where a profile comes from."""
+
+    MEASURED = "measured"
+    """On this device, with this driver."""
+    BORROWED = "borrowed"
+    """On another device of the same driver and kind, scaled by the reference kernels."""
+    SIMULATED = "simulated"
+    """From printed figures of a device that nobody here has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceKey:
+    """The facts that bind a profile to a device and its driver."""
+
+    kind: str
+    driver: str
+    device_name: str
+    driver_version: str
+    units: int
+    vector_width: int
+    work_group_multiple: int
+
+    @classmethod
+    def of(cls, info: DeviceInfo) -> "DeviceKey":
+        """Return the key of a device."""
+        return cls(kind=str(info.kind), **{name: getattr(info, name) for name in _FACTS})
+
+    def find_difference(self, other: "DeviceKey") -> str | None:
+        """Return in words the first fact in which another key differs, or None."""
+        for name in ("kind", *_FACTS):
+            got, expected = getattr(self, name), getattr(other, name)
+            if got != expected:
+                return f"{name} {got!r}, expected {expected!r}"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """How well a predictor does on samples it has not seen; shares in [0, 1]."""
+
+    samples: int
+    pm5: float
+    """Share of the samples that are predicted within 5 %."""
+    pm10: float
+    rmspe: float
+    """Root of the mean squared relative error."""
+    flops_pm10: float
+    """Share within 10 % of a regression on FLOPs alone, fitted to the same samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowModel:
+    """The predictor of one implementation."""
+
+    digest: str
+    """Of the kernel and its launch description; a predictor of other ones is stale."""
+    model: LinearModel
+    quality: Quality
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """What it costs to start two devices and wait for both, beyond the work itself."""
+
+    median_us: float
+    p95_us: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """What another device does to this one while both work."""
+
+    slowdown: tuple[tuple[float, float], tuple[float, float]]
+    """[own work][the other's work], each compute-bound or memory-bound; 1 is undisturbed."""
+    meeting: Meeting | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceProfile:
+    """All that is known of a device's speed."""
+
+    name: str
+    """As codl names the device: `intel-cpu`."""
+    key: DeviceKey
+    origin: Origin = Origin.MEASURED
+    date: str = ""
+    """When it was measured, ISO 8601."""
+    seconds: float = 0.0
+    """How long measuring took."""
+    repeatability_pm10: float | None = None
+    """Share of samples that came out within 10 % when they were measured again; bounds any predictor's."""
+    reference_us: Mapping[str, float] = field(default_factory=dict)
+    """What the reference kernels take in a quiet minute."""
+    bandwidth_bytes_per_us: float = 0.0
+    """Of the memory-bound reference kernel."""
+    launch_us: float = 0.0
+    """What one more launch adds to a queue, beyond its kernel."""
+    wait_us: float = 0.0
+    """From the enqueueing of nothing to the end of the wait for it."""
+    rows: Mapping[str, RowModel] = field(default_factory=dict)
+    """Implementation -> predictor."""
+    sharing: Mapping[str, LinearModel] = field(default_factory=dict)
+    """`read`, `write`, `map`, `unmap` -> time over bytes, rows and calls."""
+    neighbours: Mapping[str, Neighbour] = field(default_factory=dict)
+    """Name of another device -> what meeting it and working beside it costs."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that predictions depend on."""
+        told = (self.key, self.origin, self.bandwidth_bytes_per_us, self.launch_us, self.wait_us)
+        tables = (sorted(self.rows.items()), sorted(self.sharing.items()), sorted(self.neighbours.items()))
+        return hashlib.sha256(repr((told, tables)).encode()).hexdigest()
+
+    def find_stale(self) -> tuple[str, ...]:
+        """Return the implementations of the catalog that have no predictor, or one of another source."""
+        known = {name: row.digest for name, row in self.rows.items()}
+        return tuple(row.name for row in IMPLEMENTATIONS if known.get(row.name) != digest_implementation(row))
+
+    def with_rows(self, rows: Mapping[str, RowModel]) -> "DeviceProfile":
+        """Return the profile with some predictors replaced or added."""
+        return replace(self, rows={**self.rows, **rows})
+
+
+def digest_implementation(row: Implementation) -> str:
+    """Return a SHA-256 over all that a row's time depends on: kernel source, launch description, features."""
+    return _digest(row.source, row.describe.__module__)
+
+
+@cache
+def _digest(source: str, described: str) -> str:
+    digest = hashlib.sha256(read_source(source).encode())
+    module = sys.modules[described]
+    for path in sorted({_find_file(features), *map(_find_file, _list_described(module))}):
+        digest.update(b"\0" + path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _list_described(module: ModuleType) -> list[ModuleType]:
+    """Return a module of rows with the modules of the catalog whose functions it uses."""
+    names = {getattr(value, "__module__", None) for value in vars(module).values()}
+    rooms = ("codl.catalog.rows.", "codl.catalog.register_tile")
+    return [
+        module,
+        *(sys.modules[name] for name in names if isinstance(name, str) and name.startswith(rooms)),
+    ]
+
+
+def _find_file(module: Any) -> Path:
+    return Path(str(module.__file__))

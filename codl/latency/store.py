@@ -1,0 +1,120 @@
+"""Where the profiles of devices are: the user's own, which win, and those that ship with codl."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from codl.assets import cache_dir, profiles_dir
+from codl.catalog.stored import name_folder
+from codl.errors import ProfileError
+from codl.latency.files import DEVICE_FILE, load_profile
+from codl.latency.linear import LinearModel
+from codl.latency.profile import (
+    COMPUTE,
+    MEMORY,
+    DeviceKey,
+    DeviceProfile,
+    Origin,
+    RowModel,
+)
+from codl.machine import DeviceInfo
+
+SIMULATED = "simulated"
+"""Folder of profiles of devices that nobody here has; they are found by name only."""
+_MEMORY_FEATURES = ("read", "written", "beyond_", "bytes")
+"""Beginnings of the names of features whose time is the memory's."""
+
+
+def user_folder(info: DeviceInfo) -> Path:
+    """Return where the user's own profile of a device is kept; `CODL_CACHE_DIR` moves it."""
+    return cache_dir() / "profiles" / name_folder(info)
+
+
+def shipped_folder(info: DeviceInfo) -> Path:
+    """Return where a profile of a device would ship with codl."""
+    return profiles_dir() / name_folder(info)
+
+
+def find_profile(info: DeviceInfo) -> DeviceProfile | None:
+    """Return the profile of this device with this driver: the user's own, else a shipped one, else None.
+
+    Raises:
+        ProfileError: The user's own profile is broken or was measured with another driver.
+    """
+    if (user_folder(info) / DEVICE_FILE).exists():
+        profile = load_profile(user_folder(info))
+        check_device(profile, info)
+        return profile
+    if (shipped_folder(info) / DEVICE_FILE).exists():
+        profile = load_profile(shipped_folder(info))
+        if profile.key == DeviceKey.of(info):
+            return profile
+    return None
+
+
+def check_device(profile: DeviceProfile, info: DeviceInfo) -> None:
+    """Raise an error when a profile is of another device or driver, or return silently.
+
+    Raises:
+        ProfileError: It is; the message tells the fact and the command to mend it.
+    """
+    difference = profile.key.find_difference(DeviceKey.of(info))
+    if difference is not None:
+        raise ProfileError(
+            f"profile of {profile.name}: got one for {difference} of {info.name}; "
+            f"run `codl profile --device {info.name}`"
+        )
+
+
+def find_relative(info: DeviceInfo) -> DeviceProfile | None:
+    """Return the shipped profile of the most similar device of the same driver and kind, or None."""
+    found = []
+    for folder in sorted(profiles_dir().iterdir()):
+        if not (folder / DEVICE_FILE).is_file():
+            continue
+        profile = load_profile(folder)
+        if profile.key.driver == info.driver and profile.key.kind == str(info.kind):
+            unlike = (profile.key.vector_width != info.vector_width, abs(profile.key.units - info.units))
+            found.append((unlike, folder.name, profile))
+    return min(found, key=lambda item: item[:2])[2] if found else None
+
+
+def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:
+    """Return a relative's profile for a device, scaled by what the reference kernels take on it.
+
+    Args:
+        profile: Of a device of the same driver and kind.
+        info: The device.
+        reference_us: What the two reference kernels take on it when it is quiet.
+
+    Raises:
+        ProfileError: A reference is missing on either side.
+    """
+    missing = {COMPUTE, MEMORY} - (set(reference_us) & set(profile.reference_us))
+    if missing:
+        raise ProfileError(f"profile of {profile.name}: got no reference {sorted(missing)}, cannot be scaled")
+    compute, memory = (reference_us[name] / profile.reference_us[name] for name in (COMPUTE, MEMORY))
+    return replace(
+        profile,
+        name=info.name,
+        key=DeviceKey.of(info),
+        origin=Origin.BORROWED,
+        repeatability_pm10=None,
+        reference_us=dict(reference_us),
+        bandwidth_bytes_per_us=profile.bandwidth_bytes_per_us / memory,
+        launch_us=profile.launch_us * compute,
+        wait_us=profile.wait_us * compute,
+        rows={
+            name: RowModel(digest=row.digest, model=_scale(row.model, compute, memory), quality=row.quality)
+            for name, row in profile.rows.items()
+        },
+        sharing={name: _scale(model, compute, memory) for name, model in profile.sharing.items()},
+        neighbours={},
+    )
+
+
+def _scale(model: LinearModel, compute: float, memory: float) -> LinearModel:
+    factors = {
+        name: memory for name in model.features if name.rpartition(".")[2].startswith(_MEMORY_FEATURES)
+    }
+    return model.scaled(factors, compute)

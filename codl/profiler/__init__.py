@@ -1,0 +1,1 @@
+"""Measures a device: kernels over a workload, sharing, meetings, and how devices slow each other down."""

@@ -1,0 +1,140 @@
+"""What is measured: one operator, the kernel that computes it, and which part of its output."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from codl.catalog.spec import LaunchBatch, PackedArg, Selection
+from codl.devices.launch import BoundLaunch, bind_launch
+from codl.devices.loads import Call, prepare_write
+from codl.devices.memory import Storage, allocate_host, place_in, place_shared
+from codl.devices.stopwatch import Stopwatch
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
+from codl.ir.regions import Boxes, Region, input_regions
+from codl.profiler.layers import Layer, draw_values, fill_constants
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A slice of an operator, computed by one implementation."""
+
+    layer: Layer
+    selection: Selection
+    region: Region
+    """Of the output."""
+
+    @cached_property
+    def key(self) -> str:
+        """Text by which the case is known."""
+        row, parameters = self.selection.implementation.name, sorted(self.selection.parameters.items())
+        return f"{row} {parameters} {self.layer.key} {self.region.begin}{self.region.end}"
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The operator alone; its constants are outlines without memory of their own."""
+        return self.layer.make_graph()
+
+    @property
+    def node(self) -> Node:
+        """The one node."""
+        return self.graph.nodes[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """All tensors of the operator together, constants counted twice: as they are and packed."""
+        sizes = [
+            int(np.prod(self.graph.shape(name))) * (2 if name in self.graph.constants else 1)
+            for name in (*self.node.inputs, self.node.output)
+        ]
+        return sum(sizes) * FLOAT_BYTES
+
+
+class PreparedCase:
+    """A case bound to a device, its operands in memory; it runs as often as it is asked to.
+
+    In a network an operator finds its input just written and its weights long out of the caches. So before
+    each run the caches are swept, and output and input are written anew, none of which is counted.
+
+    Args:
+        case: What to run.
+        stopwatch: What times it, on which device.
+        sweep: Enqueues something that fills the caches with other data.
+
+    Raises:
+        BuildError: The driver refused a kernel.
+        DeviceError: The driver refused memory.
+    """
+
+    def __init__(self, case: Case, stopwatch: Stopwatch, sweep: Call) -> None:
+        self.case = case
+        self._stopwatch, self._device = stopwatch, stopwatch.device
+        self._keep: list[Any] = []
+        node, graph = case.node, case.graph
+        row, parameters = case.selection.implementation, case.selection.parameters
+        batches = row.describe(node, graph, Boxes.of([case.region]), self._device.info, parameters)
+        used = {arg.name for batch in batches for arg in batch.tensors}
+        self._storages = {name: self._place(name) for name in sorted(used | {node.output})}
+        needs = dict(zip(node.inputs, input_regions(node, graph, case.region), strict=True))
+        activations = [name for name in graph.activations(node) if name in used]
+        self._before: list[Call] = [sweep]
+        for name, region in [(node.output, case.region), *((name, needs[name]) for name in activations)]:
+            if not region.is_empty:
+                self._before.append(prepare_write(self._device, self._storages[name], region))
+        floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
+        scratch = self._device.allocate(floats) if floats else None
+        bound = [self._bind(batch, scratch) for batch in batches]
+        self._launches = tuple(launch for launch in bound if launch is not None)
+
+    def run(self) -> float:
+        """Run it once and return how long its kernels took, in seconds."""
+        return self._stopwatch.time([launch.enqueue for launch in self._launches], before=self._before)
+
+    def _bind(self, batch: LaunchBatch, scratch: Any) -> BoundLaunch | None:
+        row, parameters = self.case.selection.implementation, self.case.selection.parameters
+        panels = []
+        if batch.panel_begin is not None and batch.panel_end is not None:
+            begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
+            panels = [self._panels(packed, begin, end) for packed in batch.packed]
+        return bind_launch(
+            self._device,
+            batch,
+            tensors=[self._storages[arg.name] for arg in batch.tensors],
+            panels=panels,
+            scratch=scratch,
+            source=row.source,
+            parameters=parameters,
+        )
+
+    def _panels(self, packed: PackedArg, begin: int, end: int) -> Any:
+        """Return panels of random weights; real ones are packed only where nothing else tells their size."""
+        floats = packed.panel_floats
+        if floats is None:
+            floats = packed.count_panel_floats(fill_constants(self.case.graph))
+        return self._upload(draw_values((end - begin) * floats))[0]
+
+    def _place(self, name: str) -> Storage:
+        """Return a tensor on the device: constants in ONNX order, activations in storage order."""
+        whole = Region.whole(self.case.graph.shape(name))
+        if name in self.case.graph.constants:
+            buffer, host = self._upload(draw_values(whole.size))
+            strides = _row_major(whole.shape)
+            return Storage(region=whole, buffer=buffer, host=host, strides=strides)
+        if self._device.info.is_unified:
+            storage = place_shared(whole, [self._device])[0]
+        else:
+            storage = place_in(whole, self._device.allocate(whole.size))
+        prepare_write(self._device, storage, whole)()
+        return storage
+
+    def _upload(self, values: FloatArray) -> tuple[Any, FloatArray]:
+        host = allocate_host(values.size)
+        np.copyto(host[: values.size], values)
+        buffer = self._device.upload(host)
+        self._keep.append((buffer, host))
+        return buffer, host
+
+
+def _row_major(shape: Shape) -> tuple[int, ...]:
+    return tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))

@@ -1,0 +1,148 @@
+"""From samples to predictors: least squares with coefficients that are never negative, by relative error.
+
+Squared relative errors, re-weighted until the sum of absolute ones is least: half of the samples then lie
+above the prediction and half below, and the few that a neighbour spoiled pull on nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.latency.features import FloatMatrix
+from codl.latency.linear import LinearModel
+from codl.latency.profile import Quality
+
+Times = npt.NDArray[np.float64]
+HELD_OUT = 0.3
+_ROUNDS = 12
+_LEAST_ERROR = 0.01
+"""Relative error below which a sample weighs no more: measurements are no better."""
+_RIDGE = 1e-9
+"""Keeps coefficients of features that always go together finite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A model and how it did on samples that it did not see, then fitted to all."""
+
+    model: LinearModel
+    quality: Quality
+    errors: Times
+    """Relative error of each sample under the final model, predicted / measured - 1."""
+
+
+def fit_row(
+    names: Sequence[str], values: FloatMatrix, us: Times, flops: Times, groups: Sequence[str]
+) -> Fitted:
+    """Return the predictor of one implementation.
+
+    Args:
+        names: Features.
+        values: [samples, features].
+        us: Measured times.
+        flops: Arithmetic of each sample, for the baseline.
+        groups: What must not stand on both sides of the split: samples of one layer have equal names.
+    """
+    held = split(groups)
+    learned = ~held
+    predicted = predict(fit_linear(names, values[learned], us[learned]), names, values[held])
+    baseline_values = np.stack([np.ones(len(us)), flops], axis=1)
+    baseline = ("launches", "flops")
+    naive = predict(
+        fit_linear(baseline, baseline_values[learned], us[learned]), baseline, baseline_values[held]
+    )
+    model = fit_linear(names, values, us)
+    quality = Quality(
+        samples=int(held.sum()),
+        pm5=share_within(predicted, us[held], 0.05),
+        pm10=share_within(predicted, us[held], 0.10),
+        rmspe=float(np.sqrt(np.mean((predicted / us[held] - 1) ** 2))) if held.any() else 1.0,
+        flops_pm10=share_within(naive, us[held], 0.10),
+    )
+    return Fitted(model=model, quality=quality, errors=predict(model, names, values) / us - 1)
+
+
+def split(groups: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return which samples are held out: about 30 %, whole layers where there are enough of them."""
+    distinct = sorted(set(groups))
+    rng = np.random.default_rng(0)
+    if len(distinct) >= 8:
+        chosen = rng.permutation(len(distinct))[: round(HELD_OUT * len(distinct))]
+        names = {distinct[place] for place in chosen}
+        held = np.array([group in names for group in groups])
+        if 0.15 <= held.mean() <= 0.45:
+            return held
+    held = np.zeros(len(groups), bool)
+    held[rng.permutation(len(groups))[: round(HELD_OUT * len(groups))]] = True
+    return held
+
+
+def share_within(predicted: Times, measured: Times, error: float) -> float:
+    """Return the share of predictions whose relative error is at most ``error``; 0 of nothing."""
+    return float(np.mean(np.abs(predicted / measured - 1) <= error)) if len(measured) else 0.0
+
+
+def predict(model: LinearModel, names: Sequence[str], values: FloatMatrix) -> Times:
+    """Return what a model says to features of these names."""
+    places = [list(names).index(name) for name in model.features]
+    return model.predict_us(values[:, places])
+
+
+def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearModel:
+    """Return the model of least absolute relative error; features that it does not need are left out."""
+    relative = values / us[:, None]
+    scales = np.maximum(np.sqrt(np.square(relative).sum(axis=0)), 1e-300)
+    relative = relative / scales
+    weights = np.ones(len(us))
+    coefficients = np.zeros(len(names))
+    for _ in range(_ROUNDS):
+        coefficients = solve_non_negative(relative * weights[:, None], weights)
+        errors = np.abs(relative @ coefficients - 1)
+        weights = 1 / np.sqrt(np.maximum(errors, _LEAST_ERROR))
+    coefficients = coefficients / scales
+    shares = coefficients * values.mean(axis=0) if len(us) else coefficients
+    used = [place for place in range(len(names)) if coefficients[place] > 0 and shares[place] > 0]
+    used = used or [0]
+    return LinearModel(
+        features=tuple(names[place] for place in used),
+        coefficients=tuple(max(float(coefficients[place]), 1e-12) for place in used),
+        low=tuple(float(values[:, place].min(initial=np.inf)) for place in used),
+        high=tuple(float(values[:, place].max(initial=0.0)) for place in used),
+    )
+
+
+def solve_non_negative(matrix: Any, target: Any) -> Times:
+    """Return x >= 0 that makes |matrix x - target| least.
+
+    Source:
+        Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23: the active-set method, on the
+        normal equations with a small ridge.
+    """
+    count = matrix.shape[1]
+    gram = matrix.T @ matrix
+    gram[np.diag_indices(count)] += _RIDGE * max(float(np.trace(gram)) / max(count, 1), 1e-300)
+    wanted = matrix.T @ target
+    solution, passive = np.zeros(count), np.zeros(count, bool)
+    tolerance = 1e-10 * max(1.0, float(np.abs(wanted).max(initial=0.0)))
+    for _ in range(3 * count):
+        gradient = np.where(passive, -np.inf, wanted - gram @ solution)
+        if not count or gradient.max() <= tolerance:
+            break
+        passive[int(gradient.argmax())] = True
+        while True:
+            trial = np.zeros(count)
+            trial[passive] = np.linalg.solve(gram[np.ix_(passive, passive)], wanted[passive])
+            if (trial[passive] > 0).all():
+                solution = trial
+                break
+            falling = passive & (trial <= 0)
+            step = (solution[falling] / np.maximum(solution[falling] - trial[falling], 1e-300)).min()
+            solution = solution + step * (trial - solution)
+            passive &= solution > 1e-15
+            solution[~passive] = 0.0
+            if not passive.any():
+                break
+    return solution

@@ -1,0 +1,187 @@
+"""Layers of real networks as data: one operator with its shapes, no weights, and who uses it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codl.errors import ProfileError
+from codl.ir import ops
+from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
+from codl.ir.ops import Epilogue, Op
+
+SCHEMA = 1
+OUTPUT = "y"
+_CLASSES: Mapping[str, type] = {
+    name: found
+    for name, found in vars(ops).items()
+    if isinstance(found, type) and (is_dataclass(found) or issubclass(found, StrEnum))
+}
+_POOL = 1 << 20
+"""Random weights that are drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One operator: what it is, of which shapes, which of its inputs are constants."""
+
+    op: Op
+    epilogue: Epilogue = NO_EPILOGUE
+    inputs: tuple[Shape, ...]
+    """Shapes, in the operator's order."""
+    constants: tuple[int, ...] = ()
+    """Which of the inputs are constants."""
+    output: Shape
+    uses: Mapping[str, int] = field(default_factory=dict, hash=False, compare=False)
+    """Network -> how often the layer stands in it."""
+
+    @property
+    def key(self) -> str:
+        """Text by which the layer is known: equal for equal layers, whoever uses them."""
+        return json.dumps(_describe(self), separators=(",", ":"), sort_keys=True)
+
+    def make_graph(self) -> Graph:
+        """Return a graph of this operator alone; constants are zeros that take no memory."""
+        names = [f"x{place}" for place in range(len(self.inputs))]
+        shapes = {**dict(zip(names, self.inputs, strict=True)), OUTPUT: self.output}
+        return Graph(
+            name="layer",
+            nodes=(
+                Node(name="layer", op=self.op, inputs=tuple(names), output=OUTPUT, epilogue=self.epilogue),
+            ),
+            inputs=tuple(name for place, name in enumerate(names) if place not in self.constants),
+            outputs=(OUTPUT,),
+            tensors={name: Tensor(name=name, shape=shape) for name, shape in shapes.items()},
+            constants={
+                names[place]: np.broadcast_to(np.float32(0), self.inputs[place]) for place in self.constants
+            },
+        )
+
+
+def list_layers(networks: Iterable[tuple[str, Graph]]) -> tuple[Layer, ...]:
+    """Return the distinct layers of some networks, each with how often it stands in each of them."""
+    found: dict[str, Layer] = {}
+    for name, graph in networks:
+        for node in graph.nodes:
+            layer = read_node(node, graph)
+            known = found.setdefault(layer.key, layer)
+            uses = {**known.uses, name: known.uses.get(name, 0) + 1}
+            found[layer.key] = Layer(
+                op=layer.op,
+                epilogue=layer.epilogue,
+                inputs=layer.inputs,
+                constants=layer.constants,
+                output=layer.output,
+                uses=uses,
+            )
+    return tuple(found.values())
+
+
+def read_node(node: Node, graph: Graph) -> Layer:
+    """Return a node of a network as a layer without a name."""
+    return Layer(
+        op=node.op,
+        epilogue=node.epilogue,
+        inputs=tuple(graph.shape(name) for name in node.inputs),
+        constants=tuple(place for place, name in enumerate(node.inputs) if name in graph.constants),
+        output=graph.shape(node.output),
+    )
+
+
+def fill_constants(graph: Graph) -> dict[str, FloatArray]:
+    """Return random weights for a layer's constants."""
+    return {
+        name: draw_values(outline.size).reshape(outline.shape) for name, outline in graph.constants.items()
+    }
+
+
+def draw_values(count: int) -> FloatArray:
+    """Return random values, the same ones over and over: drawing takes longer than using them."""
+    return np.resize(_draw_pool(), count)
+
+
+@cache
+def _draw_pool() -> FloatArray:
+    return np.random.default_rng(0).uniform(-0.1, 0.1, _POOL).astype(np.float32)
+
+
+def format_layers(layers: Iterable[Layer]) -> str:
+    """Return layers as the text of a workload file, one a line."""
+    lines = [json.dumps({**_describe(layer), "uses": dict(layer.uses)}) for layer in layers]
+    body = ",\n  ".join(lines)
+    return f'{{"schema": {SCHEMA}, "layers": [\n  {body}\n]}}\n'
+
+
+def load_layers(path: Path) -> tuple[Layer, ...]:
+    """Return the layers of a workload file.
+
+    Raises:
+        ProfileError: The file cannot be read or holds no layers.
+    """
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told["schema"] != SCHEMA:
+            raise ValueError(f"schema {told['schema']!r}, expected {SCHEMA}")
+        return tuple(parse_layer(item) for item in told["layers"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ProfileError(
+            f"{path}: got {type(error).__name__} {error}, expected the layers of a workload; "
+            "make it again with tools/make_workload.py"
+        ) from error
+
+
+def parse_layer(told: Mapping[str, Any]) -> Layer:
+    """Return the layer that `format_layers` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: It wrote no such thing.
+    """
+    return Layer(
+        op=_decode(told["op"]),
+        epilogue=_decode(told["epilogue"]) if "epilogue" in told else Epilogue(),
+        inputs=tuple(tuple(map(int, shape)) for shape in told["inputs"]),
+        constants=tuple(map(int, told.get("constants", ()))),
+        output=tuple(map(int, told["output"])),
+        uses=dict(told.get("uses", {})),
+    )
+
+
+def _describe(layer: Layer) -> dict[str, Any]:
+    described = {"op": _encode(layer.op), "inputs": layer.inputs, "output": layer.output}
+    if layer.constants:
+        described["constants"] = layer.constants
+    if layer.epilogue != Epilogue():
+        described["epilogue"] = _encode(layer.epilogue)
+    return described
+
+
+def _encode(value: Any) -> Any:
+    """Return JSON: an object of one key for values of a class, with the fields that are not the default."""
+    if isinstance(value, StrEnum):
+        return {type(value).__name__: value.value}
+    if is_dataclass(value) and not isinstance(value, type):
+        told = {one.name: getattr(value, one.name) for one in fields(value)}
+        changed = {one.name for one in fields(value) if told[one.name] != _default(one)}
+        return {type(value).__name__: {name: _encode(told[name]) for name in told if name in changed}}
+    return list(map(_encode, value)) if isinstance(value, tuple) else value
+
+
+def _default(one: Any) -> Any:
+    return one.default_factory() if one.default_factory is not MISSING else one.default
+
+
+def _decode(told: Any) -> Any:
+    if isinstance(told, list):
+        return tuple(_decode(item) for item in told)
+    if not isinstance(told, dict):
+        return told
+    ((name, content),) = told.items()
+    found = _CLASSES[name]
+    if issubclass(found, StrEnum):
+        return found(content)
+    return found(**{key: _decode(item) for key, item in content.items()})

@@ -1,0 +1,148 @@
+"""What the driver takes beside kernels: launches, waits, copies between device and host."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from codl.devices.limits import pinned_caller
+from codl.devices.loads import prepare_sweep, prepare_write
+from codl.devices.mapping import HeldRegion
+from codl.devices.memory import HostCopy, place_host, place_in, place_shared
+from codl.devices.opencl import Device
+from codl.devices.timing import interleave
+from codl.ir.graph import FLOAT_BYTES
+from codl.ir.regions import Region
+from codl.latency.linear import LinearModel
+from codl.profiler.fit import fit_linear
+
+_LAUNCHES = 64
+_TRIALS = 25
+_COPY_FEATURES = ("calls", "bytes", "rows")
+_COPIES = (
+    ((1, 16, 8, 8), (1, 16, 8, 8)),
+    ((1, 64, 28, 28), (1, 64, 14, 28)),
+    ((1, 64, 56, 56), (1, 64, 28, 56)),
+    ((1, 256, 56, 56), (1, 256, 28, 56)),
+    ((1, 64, 112, 112), (1, 64, 112, 112)),
+    ((1, 512, 112, 112), (1, 512, 56, 112)),
+    ((1, 64, 28, 28), (1, 32, 28, 28)),
+    ((1, 128, 56, 56), (1, 64, 56, 56)),
+    ((1, 512, 28, 28), (1, 384, 28, 28)),
+    ((1, 256, 14, 14), (1, 128, 14, 14)),
+    ((1, 2048, 7, 7), (1, 1024, 7, 7)),
+    ((1, 64, 112, 112), (1, 16, 112, 112)),
+    ((4, 1000), (2, 1000)),
+    ((1, 4096), (1, 4096)),
+)
+"""(tensor, part of it that is copied): slabs of rows, which lie together, and of channels, which do not."""
+_US = 1e6
+
+Row = Callable[[], float]
+
+
+def measure_launches(device: Device) -> tuple[float, float]:
+    """Return in us what one more launch adds to a busy queue, and what a launch of nothing and its wait take.
+
+    Args:
+        device: What to measure.
+
+    Source:
+        Wall clock of queues of 64 and 128 launches of next to nothing behind a longer kernel, so that the
+        host is ahead of the device as in a run.
+    """
+    scrap = place_in(Region.whole((64,)), device.allocate(64))
+    tiny = prepare_write(device, scrap, scrap.region)
+    gate = prepare_sweep(device)
+
+    def time_queue(count: int) -> Row:
+        def measure() -> float:
+            with pinned_caller():
+                start = time.perf_counter()
+                gate()
+                for _ in range(count):
+                    tiny()
+                device.finish()
+                return time.perf_counter() - start
+
+        return measure
+
+    def wait() -> float:
+        with pinned_caller():
+            start = time.perf_counter()
+            tiny()
+            device.finish()
+            return time.perf_counter() - start
+
+    rows = {"few": time_queue(_LAUNCHES), "many": time_queue(2 * _LAUNCHES), "wait": wait}
+    taken = interleave(rows, most_rounds=_TRIALS, pause_seconds=0.0)
+    slope = (np.median(taken.seconds["many"]) - np.median(taken.seconds["few"])) / _LAUNCHES
+    return max(0.0, float(slope) * _US), taken.median("wait") * _US
+
+
+def measure_copies(device: Device) -> dict[str, LinearModel]:
+    """Return what rectangular copies to the host (`read`) and from it (`write`) cost.
+
+    Reads are waited for, as the executor waits for them. Writes are enqueued and finished.
+    """
+    values: list[tuple[float, float, float]] = []
+    times: dict[str, list[float]] = {"read": [], "write": []}
+    for shape, part in _COPIES:
+        tensor, region = Region.whole(shape), Region.whole(part)
+        storage = place_in(tensor, device.allocate(tensor.size))
+        copy = HostCopy(device=device, storage=storage, host=place_host(region), region=region)
+        rows = {"read": _time(device, copy.read), "write": _time(device, copy.write)}
+        taken = interleave(rows, most_rounds=9, pause_seconds=0.0)
+        values.append((1.0, float(region.size * FLOAT_BYTES), float(count_runs(region, tensor))))
+        for name in rows:
+            times[name].append(taken.median(name) * _US)
+    return {name: fit_linear(_COPY_FEATURES, np.array(values), np.array(us)) for name, us in times.items()}
+
+
+def measure_maps(device: Device) -> dict[str, LinearModel]:
+    """Return what it costs to take hold of a region in shared memory (`map`) and to give it back (`unmap`).
+
+    Devices with memory of their own map nothing: they have no such costs.
+    """
+    if not device.info.is_unified:
+        return {}
+    values: list[tuple[float, float]] = []
+    times: dict[str, list[float]] = {"map": [], "unmap": []}
+    for shape, part in _COPIES:
+        tensor, region = Region.whole(shape), Region.whole(part)
+        storage = place_shared(tensor, [device])[0]
+        held = HeldRegion(device=device, storage=storage, region=region, is_written=True)
+        taken: dict[str, list[float]] = {"map": [], "unmap": []}
+        with pinned_caller():
+            for _ in range(_TRIALS):
+                for name, call in (("map", held.map), ("unmap", held.unmap)):
+                    start = time.perf_counter()
+                    call()
+                    device.finish()
+                    taken[name].append(time.perf_counter() - start)
+        values.append((1.0, float(held.size_bytes)))
+        for name, seconds in taken.items():
+            times[name].append(float(np.median(seconds)) * _US)
+    return {name: fit_linear(("calls", "bytes"), np.array(values), np.array(us)) for name, us in times.items()}
+
+
+def count_runs(region: Region, whole: Region) -> int:
+    """Return how many runs of neighbouring bytes a region has in storage order inside ``whole``."""
+    order = (0, 2, 3, 1) if len(whole.begin) == 4 else tuple(range(len(whole.begin)))
+    runs, is_whole = 1, True
+    for axis in reversed(order):
+        if not is_whole:
+            runs *= region.shape[axis]
+        is_whole = is_whole and region.shape[axis] == whole.shape[axis]
+    return runs
+
+
+def _time(device: Device, call: Callable[[], object]) -> Row:
+    def measure() -> float:
+        with pinned_caller():
+            start = time.perf_counter()
+            call()
+            device.finish()
+            return time.perf_counter() - start
+
+    return measure

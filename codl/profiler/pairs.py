@@ -1,0 +1,103 @@
+"""Two devices at once: what it costs that they meet, and how they slow each other down."""
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from codl.devices.limits import pinned_caller
+from codl.devices.loads import Call, prepare_spin, prepare_sweep, prepare_write
+from codl.devices.meeting import Turn, take_turns
+from codl.devices.memory import place_in
+from codl.devices.opencl import Device
+from codl.devices.timing import interleave
+from codl.ir.regions import Region
+from codl.latency.profile import COMPUTE, MEMORY, Meeting, Neighbour
+
+_MEETINGS = 400
+_TRIALS = 15
+_LOAD_SECONDS = 2e-3
+"""A load that is timed takes about this long."""
+_STREAM_BYTES = 1 << 26
+_US = 1e6
+
+
+def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighbour]:
+    """Return what the second device does to the first, and the first to the second.
+
+    Raises:
+        DeviceError: A driver refused a kernel or memory.
+    """
+    meeting = measure_meeting((first, second))
+    return (
+        Neighbour(slowdown=measure_slowdown(first, second), meeting=meeting),
+        Neighbour(slowdown=measure_slowdown(second, first), meeting=meeting),
+    )
+
+
+def measure_meeting(devices: Sequence[Device]) -> Meeting:
+    """Return what it takes to start all devices and wait for all, when each has next to nothing to do.
+
+    It is what the executor does at a meeting, through the same `devices/meeting.py`.
+    """
+    calls = []
+    for device in devices:
+        scrap = place_in(Region.whole((64,)), device.allocate(64))
+        calls.append(prepare_write(device, scrap, scrap.region))
+    script: list[Call] = []
+    everyone = range(len(devices))
+    for turn, index in take_turns([device.info for device in devices], fed=everyone, awaited=everyone):
+        if turn is Turn.FEED:
+            script += [calls[index], devices[index].queue.flush]
+        else:
+            script.append(devices[index].finish)
+    times = []
+    with pinned_caller():
+        for _ in range(_MEETINGS + 20):
+            start = time.perf_counter()
+            for call in script:
+                call()
+            times.append(time.perf_counter() - start)
+    kept = np.array(times[20:]) * _US
+    return Meeting(median_us=float(np.median(kept)), p95_us=float(np.percentile(kept, 95)), samples=len(kept))
+
+
+def measure_slowdown(device: Device, other: Device) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return [own work][the other's work], compute- and memory-bound: time beside the other / time alone."""
+    own, theirs = _prepare_loads(device), _prepare_loads(other)
+    table = []
+    for name in (COMPUTE, MEMORY):
+        rows = {"alone": partial(_time, device, own[name])}
+        for load in (COMPUTE, MEMORY):
+            rows[load] = partial(_time, device, own[name], other, theirs[load])
+        taken = interleave(rows, most_rounds=_TRIALS, pause_seconds=0.002)
+        ratios = [taken.ratio(load, "alone").median for load in (COMPUTE, MEMORY)]
+        table.append((max(1.0, ratios[0]), max(1.0, ratios[1])))
+    return table[0], table[1]
+
+
+def _prepare_loads(device: Device) -> Mapping[str, Call]:
+    """Return a load of each sort that takes about as long as the other's."""
+    rounds = 1 << 12
+    while _time(device, prepare_spin(device, rounds=rounds)) < _LOAD_SECONDS and rounds < 1 << 30:
+        rounds *= 2
+    sweep = prepare_sweep(device, footprint=_STREAM_BYTES)
+    return {COMPUTE: prepare_spin(device, rounds=rounds), MEMORY: sweep}
+
+
+def _time(device: Device, load: Call, other: Device | None = None, beside: Call | None = None) -> float:
+    """Return how long a load takes, in seconds, while the other device is busy from before to after it."""
+    with pinned_caller():
+        if other is not None and beside is not None:
+            for _ in range(8):
+                beside()
+            other.queue.flush()
+            time.sleep(2e-4)
+        start = time.perf_counter()
+        load()
+        device.finish()
+        taken = time.perf_counter() - start
+        if other is not None:
+            other.finish()
+    return taken

@@ -1,0 +1,141 @@
+"""From samples to predictors, row by row, with figures on what was held out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.catalog.spec import Implementation, Selection
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.ir.boxes import Boxes, Region
+from codl.latency.features import Features, extract_features
+from codl.latency.profile import RowModel, digest_implementation
+from codl.machine import DeviceInfo
+from codl.profiler.case import Case
+from codl.profiler.fit import Fitted, fit_row
+from codl.profiler.layers import Layer, parse_layer
+from codl.profiler.log import Sample
+from codl.profiler.survey import find_time_us
+
+LEAST_SAMPLES = 6
+"""A row with fewer gets no predictor."""
+_ROWS = {row.name: row for row in IMPLEMENTATIONS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What one row was taught, and how well it learned."""
+
+    row: Implementation
+    fitted: Fitted
+    samples: tuple[Sample, ...]
+    us: npt.NDArray[np.float64]
+
+    @property
+    def model(self) -> RowModel:
+        """The predictor as it stands in a profile."""
+        return RowModel(digest=digest_implementation(self.row), model=self.fitted.model, quality=self.fitted.quality)
+
+    def find_worst(self, count: int) -> tuple[Layer, ...]:
+        """Return the layers of the samples that are predicted worst."""
+        order = np.argsort(-np.abs(self.fitted.errors))[:count]
+        return tuple(parse_layer(self.samples[place].layer) for place in order)
+
+
+def keep_valid(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of kernels that are still what they were."""
+    known = {name: digest_implementation(row) for name, row in _ROWS.items()}
+    return [sample for sample in samples if known.get(sample.row) == sample.digest]
+
+
+def teach(samples: Sequence[Sample], references: Mapping[str, float], info: DeviceInfo) -> dict[str, Lesson]:
+    """Return what each row learns from valid samples of it; rows with too few learn nothing."""
+    by_row: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_row.setdefault(sample.row, []).append(sample)
+    return {
+        name: _teach_row(_ROWS[name], taken, references, info)
+        for name, taken in by_row.items()
+        if len({sample.key for sample in taken}) >= LEAST_SAMPLES
+    }
+
+
+def _teach_row(
+    row: Implementation, samples: Sequence[Sample], references: Mapping[str, float], info: DeviceInfo
+) -> Lesson:
+    ordered, us = _merge_repeats(samples, references)
+    features = [_describe(group, row, info) for group in _group(ordered)]
+    names = tuple(dict.fromkeys(name for one in features for name in one.names))
+    fitted = fit_row(
+        names,
+        np.concatenate([one.select(names) for one in features]),
+        us,
+        np.concatenate([one.flops for one in features]),
+        [json.dumps(sample.layer) for sample in ordered],
+    )
+    return Lesson(row=row, fitted=fitted, samples=tuple(ordered), us=us)
+
+
+def _merge_repeats(
+    samples: Sequence[Sample], references: Mapping[str, float]
+) -> tuple[list[Sample], npt.NDArray[np.float64]]:
+    """Return each case once, ordered by layer and parameters, with its time; of several times the median."""
+    times: dict[str, list[float]] = {}
+    first: dict[str, Sample] = {}
+    for sample in samples:
+        times.setdefault(sample.key, []).append(find_time_us(sample, references))
+        first.setdefault(sample.key, sample)
+    ordered = sorted(first.values(), key=_group_key)
+    return ordered, np.array([float(np.median(times[sample.key])) for sample in ordered])
+
+
+def _group_key(sample: Sample) -> tuple[str, str]:
+    return json.dumps(sample.layer), json.dumps(sorted(sample.parameters.items()))
+
+
+def _group(ordered: Sequence[Sample]) -> list[list[Sample]]:
+    """Return runs of samples that one launch description covers."""
+    groups: list[list[Sample]] = []
+    for sample in ordered:
+        if groups and _group_key(groups[-1][0]) == _group_key(sample):
+            groups[-1].append(sample)
+        else:
+            groups.append([sample])
+    return groups
+
+
+def _describe(samples: Sequence[Sample], row: Implementation, info: DeviceInfo) -> Features:
+    layer = parse_layer(samples[0].layer)
+    selection = Selection(implementation=row, parameters=samples[0].parameters)
+    return describe_boxes(layer, selection, Boxes.of([Region(s.begin, s.end) for s in samples]), info)
+
+
+def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo) -> Features:
+    """Return the features of boxes of a layer's output."""
+    graph = layer.make_graph()
+    batches = selection.implementation.describe(graph.nodes[0], graph, out, info, selection.parameters)
+    return extract_features(batches, selection.parameters, layer.epilogue)
+
+
+def restore_case(sample: Sample, row: Implementation) -> Case:
+    """Return the case of a sample, to measure it again."""
+    return Case(
+        layer=parse_layer(sample.layer),
+        selection=Selection(implementation=row, parameters=sample.parameters),
+        region=Region(sample.begin, sample.end),
+    )
+
+
+def find_repeatability(samples: Sequence[Sample], references: Mapping[str, float]) -> float | None:
+    """Return the share of cases measured twice that came out within 10 %; None when there were none."""
+    first = {sample.key: sample for sample in reversed(samples) if sample.repeat_of is None}
+    pairs = [
+        (find_time_us(first[sample.key], references), find_time_us(sample, references))
+        for sample in samples
+        if sample.repeat_of is not None and sample.key in first
+    ]
+    if not pairs:
+        return None
+    return sum(abs(again / before - 1) <= 0.10 for before, again in pairs) / len(pairs)

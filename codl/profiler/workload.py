@@ -1,0 +1,251 @@
+"""Which slices of which layers to measure: real shapes, cuts of them, shapes between, both sides of steps.
+
+Everything is drawn from seeded generators: a second start of the profiler wants what the first wanted.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import prod
+
+import numpy as np
+
+from codl.assets import profiles_dir
+from codl.catalog.choose import choose
+from codl.catalog.spec import Implementation, Selection
+from codl.catalog.stored import load_database
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.errors import UnsupportedError
+from codl.ir.boxes import Boxes, Region
+from codl.ir.regions import find_splittable_axes
+from codl.machine import DeviceInfo, DeviceKind
+from codl.profiler.case import Case
+from codl.profiler.layers import Layer, load_layers
+from codl.profiler.mutation import mutate
+
+IMAGE_AXES = (2, 1, 0)
+"""Height, channels and batch: where plans cut images."""
+_FIRST_CASES = 10
+"""Of every row, before rows get what is due to them."""
+_LEAST_WEIGHT = 0.02
+"""Share of the samples that even a kernel of no network's time gets."""
+_FLOPS_PER_BYTE = 8.0
+"""To weigh kernels before anything is measured."""
+_MOST_BYTES = 1 << 30
+_CPU_COST, _GPU_COST = 6e7, 5e8
+"""Work, in bytes moved, of a case of about 2 ms: of one compute unit, of a whole device.
+
+A budget is better spent on many short cases: time is linear in the work that the features count. And
+processes that share a core leave each other alone for no more than a few ms.
+"""
+_LONG_SHARE, _LONGEST = 0.15, 25.0
+"""Share of longer layers that are measured whole all the same, and how much longer at the most."""
+_PATTERN = ("whole", "slice", "whole", "step", "slice", "between", "slice", "whole", "between", "step")
+"""What a row's cases are, in turn."""
+
+Generator = np.random.Generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowWork:
+    """What one implementation may be measured on."""
+
+    row: Implementation
+    layers: tuple[Layer, ...]
+    """Those it is chosen for, or all that it accepts when it is chosen for none."""
+    weight: float
+    """Its share of the networks' work, roughly; sums to 1 over all rows."""
+
+
+def load_workload() -> tuple[Layer, ...]:
+    """Return the layers that ship with codl."""
+    return load_layers(profiles_dir() / "workloads" / "layers.json")
+
+
+def share_out(
+    layers: Sequence[Layer], info: DeviceInfo, rows: Sequence[Implementation] = IMPLEMENTATIONS
+) -> tuple[RowWork, ...]:
+    """Return for each row of the table the layers to measure it on; rows that accept none are left out."""
+    chosen: dict[str, list[Layer]] = {row.name: [] for row in rows}
+    accepted: dict[str, list[Layer]] = {row.name: [] for row in rows}
+    work: dict[str, float] = dict.fromkeys(chosen, 0.0)
+    totals: dict[str, float] = {}
+    costs: list[tuple[str, Layer, float]] = []
+    for layer in layers:
+        graph = layer.make_graph()
+        node = graph.nodes[0]
+        for row in rows:
+            if row.accepts(node, graph, info) is not None:
+                accepted[row.name].append(layer)
+        try:
+            selection = choose(node, graph, info, load_database(info))
+        except UnsupportedError:
+            continue
+        name = selection.implementation.name
+        if name in chosen:
+            chosen[name].append(layer)
+            cost = _guess_cost(layer, selection, info)
+            costs.append((name, layer, cost))
+            for network, count in layer.uses.items():
+                totals[network] = totals.get(network, 0.0) + cost * count
+    for name, layer, cost in costs:
+        work[name] += sum(cost * count / totals[network] for network, count in layer.uses.items())
+    wanted = {name: max(value / max(1, len(totals)), _LEAST_WEIGHT) for name, value in work.items()}
+    known = [row for row in rows if accepted[row.name]]
+    total = sum(wanted[row.name] for row in known)
+    return tuple(
+        RowWork(
+            row=row,
+            layers=tuple(chosen[row.name] or accepted[row.name]),
+            weight=wanted[row.name] / total,
+        )
+        for row in known
+    )
+
+
+def iterate_row(work: RowWork, info: DeviceInfo, *, seed: int = 0) -> Iterator[Case]:
+    """Yield the cases of one row for ever, each kind in turn: no layer comes twice before all came once."""
+    rng = np.random.default_rng([seed, *work.row.name.encode()])
+    wholes = _cycle(work.layers, rng, spread_first=True)
+    others = _cycle(work.layers, rng)
+    seen: set[str] = set()
+    idle = 0
+    while idle < 100:
+        for kind in _PATTERN:
+            layer = next(wholes) if kind == "whole" else next(others)
+            for case in _draw(kind, layer, work.row, info, rng):
+                idle += 1
+                if case.key not in seen and case.size_bytes <= _MOST_BYTES:
+                    idle = 0
+                    seen.add(case.key)
+                    yield case
+
+
+def iterate_near(
+    layers: Sequence[Layer], row: Implementation, info: DeviceInfo, rng: Generator
+) -> Iterator[Case]:
+    """Yield slices and relatives of some layers for ever: where predictions were worst."""
+    while True:
+        layer = layers[int(rng.integers(len(layers)))]
+        kind = ("slice", "step", "between")[int(rng.integers(3))]
+        yield from (c for c in _draw(kind, layer, row, info, rng) if c.size_bytes <= _MOST_BYTES)
+
+
+def merge(works: Sequence[RowWork], streams: Mapping[str, Iterator[Case]]) -> Iterator[Case]:
+    """Yield some cases of every row, then each in proportion to its weight, until all streams are dry."""
+    due = {work.row.name: 0.0 for work in works}
+    steps = {work.row.name: 1.0 / work.weight for work in works}
+    alive = dict(streams)
+    for _ in range(_FIRST_CASES):
+        for stream in alive.values():
+            yield from islice(stream, 1)
+    while alive:
+        name = min(alive, key=lambda one: (due[one], one))
+        due[name] += steps[name]
+        case = next(alive[name], None)
+        if case is None:
+            del alive[name]
+        else:
+            yield case
+
+
+def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: Generator) -> Iterator[Case]:
+    if kind == "between":
+        relative = mutate(layer, rng)
+        layer = layer if relative is None else relative
+        kind = "slice" if relative is None or rng.random() < 0.5 else "whole"
+    graph = layer.make_graph()
+    node = graph.nodes[0]
+    selection = _select(row, layer, info)
+    if selection is None:
+        return
+    whole = Region.whole(layer.output)
+    cost, limit = _guess_cost(layer, selection, info), _limit_cost(info)
+    if kind == "whole" and cost > limit:
+        kind = "whole" if cost <= _LONGEST * limit and rng.random() < _LONG_SHARE else "slice"
+    axes = find_splittable_axes(node, graph)
+    if len(layer.output) == 4:
+        axes = tuple(axis for axis in IMAGE_AXES if axis in axes)
+    regions = [whole]
+    if kind != "whole" and axes:
+        weights = np.array([0.6, 0.3, 0.1][: len(axes)])
+        axis = axes[int(rng.choice(len(axes), p=weights / weights.sum()))]
+        length = layer.output[axis]
+        regions = (
+            _find_step(selection, layer, axis, info, rng, most=limit / cost)
+            if kind == "step"
+            else [whole.cut(axis, *_draw_interval(length, rng, most=limit / cost))]
+        )
+    for region in regions:
+        yield Case(layer=layer, selection=selection, region=region)
+
+
+def _select(row: Implementation, layer: Layer, info: DeviceInfo) -> Selection | None:
+    """Return a row with the parameters that it would be run with, or None where it cannot."""
+    graph = layer.make_graph()
+    node = graph.nodes[0]
+    parameters = row.accepts(node, graph, info)
+    if parameters is None:
+        return None
+    chosen = choose(node, graph, info, load_database(info))
+    if chosen.implementation.name == row.name:
+        return chosen
+    return Selection(implementation=row, parameters=parameters)
+
+
+def _draw_interval(length: int, rng: Generator, *, most: float) -> tuple[int, int]:
+    """Return an interval as a device may get it: from the top, to the bottom, or between two others.
+
+    Args:
+        length: Of the axis.
+        rng: What draws.
+        most: Largest share of it.
+    """
+    share = float(rng.choice([rng.uniform(0.05, 0.95), 0.5]))
+    size = min(length, max(1, round(length * (share if most >= 1 else most * share))))
+    place = rng.random()
+    begin = 0 if place < 0.4 else length - size if place < 0.8 else int(rng.integers(length - size + 1))
+    return begin, begin + size
+
+
+def _find_step(
+    selection: Selection, layer: Layer, axis: int, info: DeviceInfo, rng: Generator, *, most: float
+) -> list[Region]:
+    """Return two neighbouring sizes of a cut, up to a share of it, between which some unit count jumps."""
+    length = layer.output[axis]
+    graph = layer.make_graph()
+    ends = np.arange(1, length + 1)
+    boxes = Boxes.whole(layer.output, length).with_axis(axis, 0, ends)
+    batches = selection.implementation.describe(graph.nodes[0], graph, boxes, info, selection.parameters)
+    counts = [units for batch in batches for units in batch.units.values()]
+    jumps = np.flatnonzero(sum(np.abs(np.diff(units)) for units in counts)) + 1 if counts else np.arange(0)
+    jumps = jumps[jumps <= max(2, most * length)]
+    whole = Region.whole(layer.output)
+    if not len(jumps):
+        return [whole.cut(axis, 0, max(1, length // 2))]
+    end = int(rng.choice(jumps))
+    return [whole.cut(axis, 0, end), whole.cut(axis, 0, end + 1)]
+
+
+def _cycle(layers: Sequence[Layer], rng: Generator, *, spread_first: bool = False) -> Iterator[Layer]:
+    """Yield layers in random order again and again; at first some of all sizes when asked to."""
+    if spread_first:
+        ordered = sorted(layers, key=lambda layer: prod(layer.output))
+        few = min(len(ordered), 5)
+        yield from (ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, few))
+    while True:
+        for place in rng.permutation(len(layers)):
+            yield layers[int(place)]
+
+
+def _limit_cost(info: DeviceInfo) -> float:
+    """Return the work of a case above which it takes too long to be measured often."""
+    return _CPU_COST * info.units if info.kind is DeviceKind.CPU else _GPU_COST
+
+
+def _guess_cost(layer: Layer, selection: Selection, info: DeviceInfo) -> float:
+    """Return a layer's work, in bytes moved and what its arithmetic is worth in them."""
+    graph = layer.make_graph()
+    out = Boxes.whole(layer.output, 1)
+    batches = selection.implementation.describe(graph.nodes[0], graph, out, info, selection.parameters)
+    return float(sum(b.flops[0] / _FLOPS_PER_BYTE + b.read_bytes[0] + b.written_bytes[0] for b in batches))

@@ -1,0 +1,84 @@
+"""`codl profile`: measures for real in seconds, writes a profile that `codl devices` knows."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from codl.cli.main import main
+from codl.cli.profile import parse_seconds
+from codl.devices.drivers import OpenedDevice
+from codl.latency.files import DEVICE_FILE, load_profile
+from codl.latency.store import user_folder
+
+FIGURES = {"name", "samples", "pm5", "pm10", "rmspe", "flops_pm10", "device"}
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("CODL_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400), (" 2m", 120)]
+)
+def test_budgets_are_read(text: str, seconds: float) -> None:
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5s", "0", "5 days", "1e9", "30h", "nan"])
+def test_budget_that_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="expected a time"):
+        parse_seconds(text)
+
+
+def test_profile_is_measured_reported_and_found(
+    cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = devices[0].info
+    command = ["profile", "--devices", info.name, "--budget", "3s", "--json"]
+
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+
+    assert told["implementations"]
+    for row in told["implementations"]:
+        assert set(row) == FIGURES
+        assert all(0 <= row[name] <= 1 for name in ("pm5", "pm10", "flops_pm10"))
+    assert {"repeatability_pm10", "seconds", "devices"} <= set(told)
+    assert str(user_folder(info) / DEVICE_FILE) in err
+    assert load_profile(user_folder(info)).name == info.name
+
+    assert main(["devices", "--json"]) == 0
+    listed = {each["name"]: each for each in json.loads(capsys.readouterr().out)["devices"]}
+    assert listed[info.name]["profile"]["origin"] == "measured"
+
+
+def test_unknown_device_is_told(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "--device", "abacus"]) == 2
+
+    assert "abacus" in capsys.readouterr().err
+
+
+def test_stale_without_a_profile_is_told(
+    cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", "--devices", devices[0].info.name, "--stale"]) == 2
+
+    assert "leave out --stale" in capsys.readouterr().err
+
+
+def test_broken_profile_is_shown_as_unusable(
+    cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = user_folder(devices[0].info)
+    folder.mkdir(parents=True)
+    (folder / DEVICE_FILE).write_text("[" * 1000)
+
+    assert main(["devices", "--json"]) == 0
+
+    listed = {each["name"]: each for each in json.loads(capsys.readouterr().out)["devices"]}
+    assert listed[devices[0].info.name]["profile"]["state"] == "unusable"

@@ -1,0 +1,164 @@
+"""Profiles survive their files unchanged, and no file can hold anything but a sane profile."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codl.errors import ProfileError
+from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
+from tests.catalog.nodes import device_info
+from tests.latency.profiles import make_profile
+
+ROW = "conv2d_gemm__buffer"
+Told = dict[str, Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_profile(make_profile(device_info(8)), tmp_path)
+    return tmp_path
+
+
+def test_profile_survives_its_files(folder: Path) -> None:
+    profile = make_profile(device_info(8))
+
+    assert load_profile(folder) == profile
+    assert load_profile(folder).fingerprint == profile.fingerprint
+
+
+def test_profile_is_small(folder: Path) -> None:
+    assert sum((folder / name).stat().st_size for name in (DEVICE_FILE, PREDICTORS_FILE)) <= 64 << 10
+
+
+def test_no_temporary_file_stays(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {DEVICE_FILE, PREDICTORS_FILE}
+
+
+@pytest.mark.parametrize("name", [DEVICE_FILE, PREDICTORS_FILE])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not JSON",
+        "[]",
+        "null",
+        '{"schema": 99}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"schema": 1}',
+        '{"schema": 1, "launch_us": NaN}',
+        "\0\0\0",
+        '{"schema": 1, "rows": {"x": Infinity}}',
+    ],
+    ids=["empty", "no-json", "list", "null", "schema", "deep-list", "deep", "bare", "nan", "zeros", "inf"],
+)
+def test_file_that_is_no_profile_is_refused(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+
+    with pytest.raises(ProfileError, match=name):
+        load_profile(folder)
+
+
+@pytest.mark.parametrize("name", [DEVICE_FILE, PREDICTORS_FILE])
+def test_missing_file_is_told_with_the_command(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+
+    with pytest.raises(ProfileError, match="run `codl profile`"):
+        load_profile(folder)
+
+
+def test_bytes_that_are_no_text_are_refused(folder: Path) -> None:
+    (folder / DEVICE_FILE).write_bytes(b'{"schema": "\xff\xfe"}')
+
+    with pytest.raises(ProfileError, match=DEVICE_FILE):
+        load_profile(folder)
+
+
+def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
+    def change(told: Told) -> None:
+        place: Any = told
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("rows", ROW, "us", value=[-1.0, 0.001]),
+        _set("rows", ROW, "us", value=[1e308, 0.001]),
+        _set("rows", ROW, "us", value=[1.0]),
+        _set("rows", ROW, "us", value=["1", 2]),
+        _set("rows", ROW, "us", value=[True, 2]),
+        _set("rows", ROW, "us", value=[0, 0]),
+        _set("rows", ROW, "us", value=None),
+        _set("rows", ROW, "features", value=[]),
+        _set("rows", ROW, "features", value=["launches", "launches"]),
+        _set("rows", ROW, "features", value="launches"),
+        _set("rows", ROW, "features", value=[["launches"], "written"]),
+        _set("rows", ROW, "low", value=[0]),
+        _set("rows", ROW, "high", value={}),
+        _set("rows", ROW, "digest", value=1),
+        _set("rows", ROW, "quality", "pm10", value=2),
+        _set("rows", ROW, "quality", value=[]),
+        _set("rows", ROW, value=7),
+        _set("rows", value=[]),
+        _set("device", "driver", value="another"),
+        _set("device", value=None),
+    ],
+)
+def test_hostile_predictors_are_refused(folder: Path, change: Callable[[Told], None]) -> None:
+    _rewrite(folder / PREDICTORS_FILE, change)
+
+    with pytest.raises(ProfileError, match="expected"):
+        load_profile(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("origin", value="invented"),
+        _set("origin", value=[]),
+        _set("launch_us", value=-1),
+        _set("launch_us", value=1e308),
+        _set("bandwidth_bytes_per_us", value=0),
+        _set("repeatability_pm10", value="much"),
+        _set("reference_us", value={"compute": 1}),
+        _set("reference_us", "memory", value=0),
+        _set("device", "units", value=0),
+        _set("device", "units", value=2.5),
+        _set("device", "driver", value=7),
+        _set("sharing", "read", value={}),
+        _set("neighbours", "other-cpu", "slowdown", value=[[1, 2], [3]]),
+        _set("neighbours", "other-cpu", "slowdown", 0, value=[-1, 1]),
+        _set("neighbours", "other-cpu", "slowdown", value=5),
+        _set("neighbours", "other-cpu", "meeting", "median_us", value=None),
+        _set("neighbours", "other-cpu", value=[]),
+        _set("name", value=None),
+        _set("date", value="x" * 2000),
+        _set("seconds", value=None),
+    ],
+)
+def test_hostile_device_is_refused(folder: Path, change: Callable[[Told], None]) -> None:
+    _rewrite(folder / DEVICE_FILE, change)
+
+    with pytest.raises(ProfileError, match="expected"):
+        load_profile(folder)
+
+
+def test_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(ProfileError, match="cannot write the profile"):
+        save_profile(make_profile(device_info(8)), tmp_path / "file" / "below")
+
+
+def _rewrite(path: Path, change: Callable[[Told], None]) -> None:
+    told = json.loads(path.read_text())
+    change(told)
+    path.write_text(json.dumps(told))

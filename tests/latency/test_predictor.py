@@ -1,0 +1,149 @@
+"""Predictions: many at once equal one at a time, and nothing is predicted without a predictor."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codl.catalog.choose import choose
+from codl.errors import ProfileError
+from codl.ir.boxes import Boxes, Region
+from codl.latency.predictor import Predictor
+from codl.latency.profile import Origin
+from tests.catalog.nodes import NODES, Sample, device_info
+from tests.latency.profiles import make_profile
+from tests.processes import evaluate
+
+INFO = device_info(8)
+CONV = NODES["conv-large"]
+
+
+@pytest.fixture
+def predictor() -> Predictor:
+    return Predictor(make_profile(INFO), INFO)
+
+
+@pytest.mark.parametrize("sample", NODES.values(), ids=NODES)
+def test_time_is_the_models(predictor: Predictor, sample: Sample) -> None:
+    node, graph = sample.node, sample.graph
+    shape = graph.shape(node.output)
+
+    (us,) = predictor.predict(node, graph, Boxes.whole(shape, 1)).us
+
+    assert us == pytest.approx(2.0 + 1e-3 * 4 * np.prod(shape) + 1.0)
+
+
+def test_many_slices_are_predicted_as_one_by_one(predictor: Predictor) -> None:
+    node, graph = CONV.node, CONV.graph
+    whole = Region.whole(graph.shape(node.output))
+    regions = [whole.cut(axis, begin, begin + 3) for axis in (1, 2) for begin in range(20)] * 250
+    many = predictor.predict(node, graph, Boxes.of(regions))
+
+    assert len(many.us) == 10_000
+    for place in range(0, 40, 7):
+        one = predictor.predict(node, graph, Boxes.of([regions[place]]))
+        assert one.us[0] == many.us[place]
+        assert one.memory_share[0] == many.memory_share[place]
+
+
+def test_empty_slice_takes_no_time(predictor: Predictor) -> None:
+    node, graph = CONV.node, CONV.graph
+    whole = Region.whole(graph.shape(node.output))
+
+    us = predictor.predict(node, graph, Boxes.of([whole.cut(2, 5, 5), whole])).us
+
+    assert us[0] == 0
+    assert us[1] > 0
+
+
+def test_slice_unlike_all_samples_is_flagged(predictor: Predictor) -> None:
+    node, graph = CONV.node, CONV.graph
+    whole = Region.whole(graph.shape(node.output))
+    row = choose(node, graph, INFO).implementation.name
+    model = predictor.profile.rows[row]
+    narrow = replace(model, model=replace(model.model, high=(1.0, 10_000.0)))
+    strict = Predictor(predictor.profile.with_rows({row: narrow}), INFO)
+
+    flags = strict.predict(node, graph, Boxes.of([whole, whole.cut(2, 0, 2)])).is_extrapolated
+
+    assert flags.tolist() == [True, False]
+
+
+def test_kernel_without_predictor_is_an_error() -> None:
+    profile = make_profile(INFO)
+    poor = replace(profile, rows={n: r for n, r in profile.rows.items() if n != "conv2d_gemm__buffer"})
+
+    with pytest.raises(ProfileError, match=r"no predictor of conv2d_gemm__buffer.*codl profile --stale"):
+        Predictor(poor, INFO).predict(CONV.node, CONV.graph, Boxes.whole((1, 64, 28, 28), 1))
+
+
+def test_stale_predictor_is_an_error_and_only_its_own_row() -> None:
+    profile = make_profile(INFO)
+    old = replace(profile.rows["conv2d_gemm__buffer"], digest="0" * 32)
+    predictor = Predictor(profile.with_rows({"conv2d_gemm__buffer": old}), INFO)
+    other = NODES["vector-times-constant"]
+
+    with pytest.raises(ProfileError, match=r"older conv2d_gemm__buffer.*codl profile --stale"):
+        predictor.predict(CONV.node, CONV.graph, Boxes.whole((1, 64, 28, 28), 1))
+    assert predictor.predict(other.node, other.graph, Boxes.whole((1, 1000), 1)).us[0] > 0
+    assert predictor.profile.find_stale() == ("conv2d_gemm__buffer",)
+
+
+@pytest.mark.parametrize(
+    "change", [{"driver_version": "2"}, {"units": 7}, {"device_name": "another"}, {"vector_width": 16}]
+)
+def test_profile_of_another_device_is_an_error(change: dict[str, object]) -> None:
+    with pytest.raises(ProfileError, match=f"{next(iter(change))}.*run `codl profile --device test-cpu`"):
+        Predictor(make_profile(INFO), replace(INFO, **change))  # type: ignore[arg-type]
+
+
+def test_publication_is_priced(predictor: Predictor) -> None:
+    us = predictor.predict_publish("t", (1, 8, 4, 4), Boxes.of([Region((0, 0, 0, 0), (1, 8, 2, 4))]))
+
+    assert us[0] == pytest.approx(2.0 + 4 * 8 * 8 * 1e-3 + 1.0)
+
+
+def test_copies_are_priced(predictor: Predictor) -> None:
+    one = np.ones(1)
+
+    assert predictor.predict_sharing("read", bytes_=one * 1e5, rows=one * 100, calls=one)[0] == pytest.approx(
+        21.0
+    )
+    with pytest.raises(ProfileError, match="no cost of 'map'"):
+        predictor.predict_sharing("map", bytes_=one, rows=one, calls=one)
+
+
+def test_neighbours_slow_down_by_what_limits_both(predictor: Predictor) -> None:
+    alone = predictor.predict(CONV.node, CONV.graph, Boxes.whole((1, 64, 28, 28), 1))
+    compute = replace(alone, memory_share=np.zeros(1))
+    memory = replace(alone, memory_share=np.ones(1))
+
+    assert predictor.slow_down(compute, "other-cpu") == alone.us
+    assert predictor.slow_down(memory, "other-cpu") == 2.0 * alone.us
+    assert predictor.slow_down(compute, "other-cpu", np.ones(1)) == pytest.approx(1.2 * alone.us)
+    assert predictor.slow_down(memory, "stranger") == alone.us
+
+
+def test_meeting_of_strangers_is_an_error(predictor: Predictor) -> None:
+    assert predictor.find_meeting("other-cpu").p95_us == 80.0
+    with pytest.raises(ProfileError, match="no meeting with stranger"):
+        predictor.find_meeting("stranger")
+
+
+def test_borrowed_profile_is_twice_as_uncertain() -> None:
+    profile = make_profile(INFO)
+    boxes = Boxes.whole((1, 64, 28, 28), 1)
+
+    own = Predictor(profile, INFO).predict(CONV.node, CONV.graph, boxes)
+    borrowed = Predictor(replace(profile, origin=Origin.BORROWED), INFO).predict(CONV.node, CONV.graph, boxes)
+
+    assert borrowed.uncertainty == 2 * own.uncertainty
+
+
+def test_prediction_imports_numpy_only() -> None:
+    code = (
+        "import sys, json, codl.latency.predictor, codl.latency.store;"
+        "print(json.dumps([n for n in ('sklearn', 'scipy') if n in sys.modules]))"
+    )
+
+    assert evaluate(code) == []

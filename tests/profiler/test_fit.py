@@ -1,0 +1,90 @@
+"""Fits: coefficients that are found again, never negative, and not pulled by outliers."""
+
+import numpy as np
+import pytest
+
+from codl.profiler.fit import fit_linear, fit_row, share_within, solve_non_negative, split
+
+RNG = np.random.default_rng(0)
+NAMES = ("launches", "steps", "read")
+
+
+def work(count: int) -> np.ndarray:
+    return np.stack([np.ones(count), RNG.uniform(1e3, 1e6, count), RNG.uniform(1e4, 1e7, count)], axis=1)
+
+
+def test_coefficients_are_found_again() -> None:
+    values = work(200)
+
+    model = fit_linear(NAMES, values, values @ [5.0, 1e-3, 1e-4])
+
+    assert model.features == NAMES
+    assert model.coefficients == pytest.approx([5.0, 1e-3, 1e-4], rel=1e-2)
+
+
+def test_outliers_pull_on_nothing() -> None:
+    values = work(300)
+    us = values @ [5.0, 1e-3, 1e-4]
+    us[::5] *= RNG.uniform(1.5, 6, 60)
+
+    model = fit_linear(NAMES, values, us)
+    predicted = values @ np.array(model.coefficients)
+
+    assert share_within(predicted[1::5], us[1::5], 0.03) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_solution_is_the_best_without_negative_parts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix, target = rng.standard_normal((30, 6)), rng.standard_normal(30)
+
+    found = solve_non_negative(matrix, target)
+
+    gradient = matrix.T @ (matrix @ found - target)
+    assert (found >= 0).all()
+    assert (gradient >= -1e-3).all(), "some coefficient should have grown"
+    assert np.abs(gradient[found > 0]).max(initial=0.0) < 1e-3, "some coefficient should have changed"
+
+
+def test_features_that_always_go_together_stay_finite() -> None:
+    values = work(50)
+    twice = np.concatenate([values, values[:, 1:2]], axis=1)
+
+    model = fit_linear((*NAMES, "again"), twice, values @ [5.0, 1e-3, 1e-4])
+
+    assert all(0 <= value < 10 for value in model.coefficients)
+
+
+def test_zero_feature_is_left_out() -> None:
+    values = work(50)
+    values[:, 2] = 0
+
+    assert "read" not in fit_linear(NAMES, values, values @ [5.0, 1e-3, 1e-4]).features
+
+
+def test_held_out_samples_are_whole_layers_and_about_a_third() -> None:
+    groups = [f"layer{place // 4}" for place in range(120)]
+
+    held = split(groups)
+
+    assert 0.25 <= held.mean() <= 0.35
+    for start in range(0, 120, 4):
+        assert len(set(held[start : start + 4])) == 1
+
+
+def test_few_layers_are_split_by_sample() -> None:
+    held = split(["one"] * 20)
+
+    assert held.sum() == 6
+
+
+def test_baseline_of_flops_does_worse_on_memory_bound_work() -> None:
+    values = work(200)
+    us = values @ [5.0, 1e-6, 1e-3]
+
+    fitted = fit_row(NAMES, values, us, values[:, 1], [str(place) for place in range(200)])
+
+    assert fitted.quality.pm5 == fitted.quality.pm10 == 1.0
+    assert fitted.quality.flops_pm10 < 0.5
+    assert fitted.quality.samples == 60
+    assert np.abs(fitted.errors).max() < 0.01

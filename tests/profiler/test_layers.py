@@ -1,0 +1,104 @@
+"""Layers survive their file; the shipped workload calls every kernel; relatives are sound operators."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codl.catalog.table import IMPLEMENTATIONS
+from codl.errors import ProfileError
+from codl.ir.check import check_graph
+from codl.ir.regions import Boxes, input_boxes
+from codl.profiler.layers import Layer, fill_constants, format_layers, list_layers, load_layers
+from codl.profiler.mutation import mutate
+from codl.profiler.workload import load_workload, share_out
+from tests.catalog.nodes import device_info
+from tests.graphs import residual_block
+
+WORKLOAD = load_workload()
+NETWORKS = 16
+
+
+def test_layers_survive_their_file(tmp_path: Path) -> None:
+    layers = list_layers([("block", residual_block())])
+    path = tmp_path / "layers.json"
+    path.write_text(format_layers(layers))
+
+    assert load_layers(path) == layers
+    assert [layer.uses for layer in load_layers(path)] == [layer.uses for layer in layers]
+
+
+def test_equal_layers_are_counted_not_listed() -> None:
+    layers = list_layers([("one", residual_block()), ("two", residual_block())])
+
+    assert [dict(layer.uses) for layer in layers] == [
+        {"one": 2, "two": 2},
+        {"one": 1, "two": 1},
+        {"one": 1, "two": 1},
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"schema": 2, "layers": []}', '{"schema": 1, "layers": [{"op": {"Nothing": {}}}]}']
+)
+def test_file_that_holds_no_layers_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "layers.json"
+    path.write_text(text)
+
+    with pytest.raises(ProfileError, match=r"layers.json.*tools/make_workload.py"):
+        load_layers(path)
+
+
+def test_workload_is_of_all_networks() -> None:
+    assert len({network for layer in WORKLOAD for network in layer.uses}) == NETWORKS
+
+
+def test_workload_has_every_layer_once() -> None:
+    assert len({layer.key for layer in WORKLOAD}) == len(WORKLOAD)
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_workload_calls_every_kernel(width: int) -> None:
+    called = {work.row.name for work in share_out(WORKLOAD, device_info(width))}
+
+    assert {row.name for row in IMPLEMENTATIONS} == called
+
+
+def test_every_layer_is_a_sound_graph() -> None:
+    for layer in WORKLOAD:
+        check_graph(layer.make_graph())
+
+
+def test_relatives_are_sound_operators() -> None:
+    rng = np.random.default_rng(0)
+    kinds = set()
+    for layer in WORKLOAD:
+        relative = mutate(layer, rng)
+        if relative is not None:
+            graph = relative.make_graph()
+            check_graph(graph)
+            for boxes, shape in zip(
+                input_boxes(graph.nodes[0], graph, Boxes.whole(relative.output, 1)),
+                relative.inputs,
+                strict=True,
+            ):
+                assert (boxes.end <= np.array(shape, np.int64)).all(), relative.key
+            kinds.add(type(layer.op).__name__)
+
+    assert kinds >= {"Conv2d", "Pool2d", "MatMul", "Binary", "Unary", "Affine", "Concat"}
+
+
+def test_constants_have_the_layers_shapes() -> None:
+    layer = next(layer for layer in WORKLOAD if layer.constants)
+
+    values = fill_constants(layer.make_graph())
+
+    assert [values[f"x{place}"].shape for place in layer.constants] == [
+        layer.inputs[place] for place in layer.constants
+    ]
+
+
+def test_outlines_take_no_memory() -> None:
+    big: Layer = max(WORKLOAD, key=lambda one: max(int(np.prod(shape)) for shape in one.inputs))
+
+    assert all(value.strides == (0,) * value.ndim for value in big.make_graph().constants.values())

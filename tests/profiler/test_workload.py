@@ -1,0 +1,89 @@
+"""The workload: the same at every start, slices inside their layers, both sides of a step."""
+
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+from codl.ir.boxes import Boxes, Region
+from codl.profiler.case import Case
+from codl.profiler.workload import RowWork, iterate_near, iterate_row, load_workload, merge, share_out
+from tests.catalog.nodes import device_info
+
+INFO = device_info(8)
+WORKS = share_out(load_workload(), INFO)
+
+
+def draw(count: int) -> list[Case]:
+    return list(islice(merge(WORKS, {work.row.name: iterate_row(work, INFO) for work in WORKS}), count))
+
+
+def test_second_start_wants_the_same_cases() -> None:
+    assert [case.key for case in draw(300)] == [case.key for case in draw(300)]
+
+
+def test_no_case_is_wanted_twice() -> None:
+    keys = [case.key for case in draw(600)]
+
+    assert len(set(keys)) == len(keys)
+
+
+def test_weights_are_shares() -> None:
+    assert sum(work.weight for work in WORKS) == pytest.approx(1.0)
+    assert all(work.weight > 0.005 for work in WORKS)
+
+
+def test_every_kernel_comes_early() -> None:
+    first = {case.selection.implementation.name for case in draw(400)}
+
+    assert first == {work.row.name for work in WORKS}
+
+
+def test_regions_lie_inside_their_layers() -> None:
+    for case in draw(600):
+        whole = Region.whole(case.layer.output)
+        assert not case.region.is_empty
+        assert whole.contains(case.region)
+
+
+@pytest.mark.parametrize("work", WORKS, ids=[work.row.name for work in WORKS])
+def test_cases_are_whole_layers_and_slices(work: RowWork) -> None:
+    cases = list(islice(iterate_row(work, INFO), 60))
+    wholes = [case.region == Region.whole(case.layer.output) for case in cases]
+
+    assert any(wholes)
+    assert not all(wholes)
+
+
+def test_steps_come_in_pairs_with_different_unit_counts() -> None:
+    work = next(work for work in WORKS if work.row.name == "conv2d_gemm__buffer")
+    cases = list(islice(iterate_row(work, INFO), 200))
+    pairs = [
+        (one, other)
+        for one, other in pairwise(cases)
+        if one.layer == other.layer and _is_one_longer(one.region, other.region)
+    ]
+
+    assert len(pairs) >= 10
+    for one, other in pairs:
+        assert _count_units(one) != _count_units(other)
+
+
+def test_near_cases_are_of_the_layers_asked_for_or_their_relatives() -> None:
+    work = next(work for work in WORKS if work.row.name == "pool2d_direct__buffer")
+    layers = work.layers[:2]
+
+    for case in islice(iterate_near(layers, work.row, INFO, np.random.default_rng(0)), 40):
+        assert case.layer.op in [layer.op for layer in layers]
+
+
+def _is_one_longer(one: Region, other: Region) -> bool:
+    same = [a == b for a, b in zip(one.end, other.end, strict=True)]
+    return one.begin == other.begin and same.count(False) == 1 and sum(other.end) == sum(one.end) + 1
+
+
+def _count_units(case: Case) -> list[int]:
+    batches = case.selection.implementation.describe(
+        case.node, case.graph, Boxes.of([case.region]), INFO, case.selection.parameters
+    )
+    return [int(units[0]) for batch in batches for units in batch.units.values()]
