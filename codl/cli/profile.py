@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from codl.catalog.table import IMPLEMENTATIONS
 from codl.cli.flags import add_device_flags, add_json_flag
 from codl.cli.output import print_json, print_message, print_table
 from codl.devices.drivers import select_devices
@@ -124,6 +125,11 @@ def _profile(
         renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
         outcome = replace(outcome, profile=old.with_rows(renewed))
     save_profile(outcome.profile, folder)
+    missing = [row.name for row in IMPLEMENTATIONS if row.name not in outcome.profile.rows]
+    if missing:
+        print_message(
+            f"note: {info.name}: too few samples of {', '.join(missing)}; run `codl profile` again to go on"
+        )
     print_message(f"{info.name}: {folder / DEVICE_FILE}")
     return outcome
 

@@ -57,17 +57,20 @@ def extract_features(
     """Return the features of candidates that several launches compute one after the other.
 
     Args:
-        batches: What a row describes; kernels of different entry points have features of their own.
+        batches: What a row describes; launches of different entry points, or of different sorts of work, have
+            features of their own.
         parameters: What the row is built with.
         epilogue: What the operator does to its results.
     """
     count = len(batches[0].global_size) if batches else 0
-    entries = {batch.entry for batch in batches}
+    entries, works = {batch.entry for batch in batches}, {tuple(batch.units) for batch in batches}
     found: dict[str, npt.NDArray[np.float64]] = {}
     moved, flops = np.zeros(count), np.zeros(count)
     for batch in batches:
         is_active = (batch.global_size > 0).all(axis=1)
-        prefix = f"{batch.entry}." if len(entries) > 1 else ""
+        stage = [batch.entry] if len(entries) > 1 else []
+        stage += list(batch.units)[:1] if len(works) > 1 else []
+        prefix = "".join(f"{part}." for part in stage)
         for name, amount in _list_amounts(batch, parameters, epilogue).items():
             key = prefix + name
             found[key] = found.get(key, 0.0) + np.where(is_active, amount, 0)
@@ -100,8 +103,13 @@ def _list_tile_amounts(
     if "steps" in amounts:
         found["products"] = amounts["steps"] * rows * vectors
         found["loads"] = amounts["steps"] * (rows + vectors)
+    if {"steps", "tiles", "items"} <= set(amounts):
+        depth = amounts["steps"] / np.maximum(amounts["tiles"], 1)
+        found["gathers"] = amounts["items"] * depth * rows
     if "tiles" in amounts:
         found["stores"] = amounts["tiles"] * rows * vectors
+        if "TILE" in parameters:
+            found["transforms_back"] = found["stores"] * (parameters["TILE"] + 2) ** 2
         if "kernel_h" in scalars and "kernel_w" in scalars:
             taps = scalars["kernel_h"].astype(np.float64) * scalars["kernel_w"]
             found["taps"] = amounts["tiles"] * taps

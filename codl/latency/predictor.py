@@ -184,4 +184,6 @@ class Predictor:
         if self.profile.origin is Origin.SIMULATED:
             return frozenset()
         known = self.profile.rows.items()
-        return frozenset(n for n, row in known if n in _ROWS and row.digest != digest_implementation(_ROWS[n]))
+        return frozenset(
+            n for n, row in known if n in _ROWS and row.digest != digest_implementation(_ROWS[n])
+        )

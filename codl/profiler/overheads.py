@@ -123,7 +123,9 @@ def measure_maps(device: Device) -> dict[str, LinearModel]:
         values.append((1.0, float(held.size_bytes)))
         for name, seconds in taken.items():
             times[name].append(float(np.median(seconds)) * _US)
-    return {name: fit_linear(("calls", "bytes"), np.array(values), np.array(us)) for name, us in times.items()}
+    return {
+        name: fit_linear(("calls", "bytes"), np.array(values), np.array(us)) for name, us in times.items()
+    }
 
 
 def count_runs(region: Region, whole: Region) -> int:

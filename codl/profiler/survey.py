@@ -86,7 +86,10 @@ class Survey:
 
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""
-        return {name: self.references.sampler.quiet_seconds(name) * _US for name in (COMPUTE, MEMORY)}
+        return {
+            name: self.references.sampler.quiet_seconds(name) * _US / self._work[name]
+            for name in (COMPUTE, MEMORY)
+        }
 
     def measure_bandwidth(self, references: Mapping[str, float]) -> float:
         """Return the bytes that the device moves in a us when it copies memory and does nothing else.

@@ -36,7 +36,9 @@ class Lesson:
     @property
     def model(self) -> RowModel:
         """The predictor as it stands in a profile."""
-        return RowModel(digest=digest_implementation(self.row), model=self.fitted.model, quality=self.fitted.quality)
+        return RowModel(
+            digest=digest_implementation(self.row), model=self.fitted.model, quality=self.fitted.quality
+        )
 
     def find_worst(self, count: int) -> tuple[Layer, ...]:
         """Return the layers of the samples that are predicted worst."""

@@ -11,6 +11,7 @@ from codl.cli.profile import parse_seconds
 from codl.devices.drivers import OpenedDevice
 from codl.latency.files import DEVICE_FILE, load_profile
 from codl.latency.store import user_folder
+from tests.profiler.layers import small_layers
 
 FIGURES = {"name", "samples", "pm5", "pm10", "rmspe", "flops_pm10", "device"}
 
@@ -35,9 +36,13 @@ def test_budget_that_is_no_time_is_refused(text: str) -> None:
 
 
 def test_profile_is_measured_reported_and_found(
-    cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
+    cache: Path,
+    devices: tuple[OpenedDevice, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     info = devices[0].info
+    monkeypatch.setattr("codl.cli.profile.load_workload", small_layers)
     command = ["profile", "--devices", info.name, "--budget", "3s", "--json"]
 
     assert main(command) == 0

@@ -19,12 +19,12 @@ from codl.latency.files import load_profile, save_profile
 from codl.latency.predictor import Predictor
 from codl.profiler.campaign import Campaign, Outcome
 from codl.profiler.case import Case, PreparedCase
-from codl.profiler.layers import Layer
 from codl.profiler.log import SampleLog, read_log
 from codl.profiler.survey import Survey
 from codl.profiler.training import keep_valid
 from codl.profiler.workload import load_workload, share_out
 from tests.processes import clean_environment
+from tests.profiler.layers import small_layers
 
 ROWS = ("elementwise_unary__buffer", "pool2d_direct__buffer")
 CODE = """
@@ -34,14 +34,6 @@ from tests.profiler.test_campaign import profile
 from codl.devices.opencl import open_device
 profile(open_device(sys.argv[1]), Path(sys.argv[2]), seconds=float(sys.argv[3]))
 """
-
-
-def small_layers() -> tuple[Layer, ...]:
-    return tuple(
-        layer
-        for layer in load_workload()
-        if type(layer.op).__name__ in {"Unary", "Pool2d"} and np.prod(layer.output) < 100_000
-    )
 
 
 def profile(device: Device, path: Path, *, seconds: float) -> Outcome:
