@@ -38,21 +38,22 @@ class Stopwatch:
         self._idle_seconds = 0.0
         """What the host's clock counts for nothing at all."""
 
-    def time(self, launches: Sequence[Call], *, before: Sequence[Call] = ()) -> float:
-        """Return how long launches run, in seconds, played once and in order.
+    def time(self, launches: Sequence[Call], *, before: Sequence[Call] = (), plays: int = 1) -> float:
+        """Return how long launches run, in seconds, played in order; of several plays the median.
 
         Args:
             launches: Calls that enqueue what to time and return its events; none takes no time.
             before: Calls that enqueue what comes first and is not counted.
+            plays: How often to play both; many for what is short.
 
         Raises:
             DeviceError: The driver failed.
         """
         with pinned_caller():
             try:
-                for call in before:
-                    call()
-                return self._time_events(launches) if self.has_events else self._time_wall(launches)
+                if self.has_events:
+                    return self._time_events(launches, before, plays)
+                return float(np.median([self._time_wall(launches, before) for _ in range(plays)]))
             except cl.Error as error:
                 name = self.device.info.name
                 raise DeviceError(
@@ -66,12 +67,19 @@ class Stopwatch:
             self._idle_seconds = 0.0
             self._idle_seconds = float(np.median([self.time([empty]) for _ in range(_TRIALS)]))
 
-    def _time_events(self, launches: Sequence[Call]) -> float:
-        events = [launch() for launch in launches]
+    def _time_events(self, launches: Sequence[Call], before: Sequence[Call], plays: int) -> float:
+        events = []
+        for _ in range(plays):
+            for call in before:
+                call()
+            events.append([launch() for launch in launches])
         self.device.finish()
-        return float(sum(event.profile.end - event.profile.start for event in events) * _SECONDS_PER_NS)
+        times = [sum(event.profile.end - event.profile.start for event in play) for play in events]
+        return float(np.median(times)) * _SECONDS_PER_NS
 
-    def _time_wall(self, launches: Sequence[Call]) -> float:
+    def _time_wall(self, launches: Sequence[Call], before: Sequence[Call]) -> float:
+        for call in before:
+            call()
         self.device.finish()
         start = time.perf_counter()
         for launch in launches:

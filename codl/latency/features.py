@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.spec import LaunchBatch, Parameters, Scalar
+from codl.catalog.spec import LaunchBatch, Parameters, Scalar, TensorArg
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.ops import ActivationKind, Epilogue
 
@@ -21,12 +21,13 @@ KNEES = {"128KiB": 1 << 17, "1MiB": 1 << 20, "4MiB": 1 << 22, "16MiB": 1 << 24}
 
 Source: first-level to third-level caches of present CPUs and second-level caches of GPUs lie between these.
 """
-FLOPS = "flops"
-"""The one feature of the baseline; no predictor uses it."""
+_WALK_KNEES = {"512KiB": 1 << 19, "2MiB": 1 << 21}
+"""Sizes of all packed constants together that a cache next to the core may hold."""
 _EXPENSIVE = (ActivationKind.SIGMOID, ActivationKind.TANH, ActivationKind.ELU)
 """Activations that take an exponential."""
 _PLAIN = Epilogue()
-_TILE = frozenset({"MR", "NR", "VECTOR"})
+_LANES = 8
+"""Of kernels without a parameter for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def extract_features(
 
     Args:
         batches: What a row describes; launches of different entry points, or of different sorts of work, have
-            features of their own.
+            features of their own, and so have those that do not walk along memory.
         parameters: What the row is built with.
         epilogue: What the operator does to its results.
     """
@@ -70,6 +71,7 @@ def extract_features(
         is_active = (batch.global_size > 0).all(axis=1)
         stage = [batch.entry] if len(entries) > 1 else []
         stage += list(batch.units)[:1] if len(works) > 1 else []
+        stage += ["strided"] if any(map(_is_strided, batch.tensors)) else []
         prefix = "".join(f"{part}." for part in stage)
         for name, amount in _list_amounts(batch, parameters, epilogue).items():
             key = prefix + name
@@ -89,25 +91,48 @@ def _list_amounts(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue
     if epilogue.activation.kind in _EXPENSIVE:
         amounts["exponentials"] = written / FLOAT_BYTES
     amounts |= {f"beyond_{name}": np.maximum(read + written - knee, 0) for name, knee in KNEES.items()}
-    if set(parameters) >= _TILE:
+    if "item_rows" in batch.scalars and "items" in amounts:
+        channels = batch.scalars["item_channels"].astype(np.float64)
+        amounts["lines"] = amounts["items"] * batch.scalars["item_rows"]
+        amounts["tails"] = amounts["lines"] * (channels % parameters.get("VECTOR", _LANES))
+    if "MR" in parameters and "VECTOR" in parameters:
         amounts |= _list_tile_amounts(amounts, batch.scalars, parameters)
+    if "tiles" in batch.units:
+        amounts |= _list_panel_amounts(batch)
     return amounts
+
+
+def _is_strided(arg: TensorArg) -> bool:
+    """Return whether neighbours along the innermost kernel dimension are no neighbours in memory.
+
+    Image tensors lie in memory with their channels innermost, others in ONNX order.
+    """
+    channel = arg.dims[3]
+    if channel is None:
+        return False
+    axis, multiple = channel
+    rank = len(arg.origin)
+    return multiple != 1 or axis != (1 if rank == 4 else rank - 1)
 
 
 def _list_tile_amounts(
     amounts: Mapping[str, Any], scalars: Mapping[str, Scalar], parameters: Parameters
 ) -> Mapping[str, Any]:
     """Return what a register tile does in its steps: it loads vectors and multiplies them."""
-    rows, vectors = parameters["MR"], parameters["NR"] / parameters["VECTOR"]
+    rows, lanes = parameters["MR"], parameters["VECTOR"]
+    vectors = parameters["VECTORS"] if "VECTORS" in parameters else parameters["NR"] / lanes
     found = {}
+    cut = _share_cut(scalars, round(vectors * lanes))
     if "steps" in amounts:
         found["products"] = amounts["steps"] * rows * vectors
         found["loads"] = amounts["steps"] * (rows + vectors)
+        found["cut_products"] = found["products"] * cut
     if {"steps", "tiles", "items"} <= set(amounts):
         depth = amounts["steps"] / np.maximum(amounts["tiles"], 1)
         found["gathers"] = amounts["items"] * depth * rows
     if "tiles" in amounts:
         found["stores"] = amounts["tiles"] * rows * vectors
+        found["cut_stores"] = found["stores"] * cut
         if "TILE" in parameters:
             found["transforms_back"] = found["stores"] * (parameters["TILE"] + 2) ** 2
         if "kernel_h" in scalars and "kernel_w" in scalars:
@@ -115,3 +140,29 @@ def _list_tile_amounts(
             found["taps"] = amounts["tiles"] * taps
             found["tap_rows"] = amounts["tiles"] * taps * rows
     return found
+
+
+def _list_panel_amounts(batch: LaunchBatch) -> Mapping[str, Any]:
+    """Return the bytes of packed constants that tiles read again from beyond caches of some sizes.
+
+    Every tile walks through its panel. As much of them all as a cache holds is still there from the tile before.
+    """
+    if batch.panel_begin is None or batch.panel_end is None:
+        return {}
+    panel = sum(packed.panel_floats or 0 for packed in batch.packed) * FLOAT_BYTES
+    total = np.maximum((batch.panel_end - batch.panel_begin) * panel, 1).astype(np.float64)
+    return {
+        f"walked_{name}": batch.units["tiles"] * panel * np.maximum(1 - knee / total, 0)
+        for name, knee in _WALK_KNEES.items()
+    }
+
+
+def _share_cut(scalars: Mapping[str, Scalar], panel: int) -> Any:
+    """Return the share of the panels that the region cuts: their tiles are stored value by value."""
+    if not {"channel_begin", "channel_end"} <= set(scalars):
+        return 0.0
+    begin, end = scalars["channel_begin"], scalars["channel_end"]
+    is_inner = end % scalars["group_outputs"] > 0 if "group_outputs" in scalars else end > 0
+    cut = (begin % panel > 0).astype(np.float64) + ((end % panel > 0) & is_inner)
+    panels = np.maximum(-(-end // panel) - begin // panel, 1)
+    return np.minimum(cut / panels, 1.0)

@@ -14,7 +14,7 @@ from codl.profiler.case import Case
 from codl.profiler.layers import Layer
 from codl.profiler.log import History, Sample, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
-from codl.profiler.survey import BATCH, Survey
+from codl.profiler.survey import BATCH, STREAM_BYTES, Survey
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, restore_case, teach
 from codl.profiler.workload import iterate_near, iterate_row, merge, share_out
 
@@ -98,7 +98,7 @@ class Campaign:
             seconds=self._used() * self._budget,
             repeatability_pm10=find_repeatability(self._samples, references),
             reference_us=references,
-            bandwidth_bytes_per_us=self._survey.measure_bandwidth(references),
+            bandwidth_bytes_per_us=STREAM_BYTES / references[MEMORY],
             launch_us=launch_us,
             wait_us=wait_us,
             rows={name: lesson.model for name, lesson in lessons.items()},
@@ -128,7 +128,7 @@ class Campaign:
             worst = lesson.find_worst(max(4, len(lesson.samples) // 10))
             streams[work.row.name] = iterate_near(worst, work.row, self.device.info, rng)
             works.append(replace(work, weight=work.weight * (0.05 + missed)))
-        self._measure(merge(works, streams), until=until, what="where predictions are worst")
+        self._measure(merge(works, streams, first=0), until=until, what="where predictions are worst")
 
     def _measure_again(self) -> None:
         """Measure some cases a second time, as long after the first as the budget allows."""

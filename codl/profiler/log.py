@@ -42,9 +42,11 @@ class Sample:
     begin: tuple[int, ...]
     end: tuple[int, ...]
     ratios: Mapping[str, float]
-    """Median of the round ratios to each reference kernel."""
-    spreads: Mapping[str, float]
-    """Median absolute deviation of those ratios, relative."""
+    """Times in runs of each reference kernel, as long as a profile's references."""
+    memory_share: float
+    """How much of the time memory is the limit, roughly, in [0, 1]."""
+    spread: float
+    """How far the times lie apart that the ratios are of, relative."""
     rounds: int
     at: float
     """When, in seconds of the Unix epoch."""
@@ -202,7 +204,8 @@ def _read_sample(told: Mapping[str, Any]) -> Sample:
         begin=tuple(map(int, told["begin"])),
         end=tuple(map(int, told["end"])),
         ratios=_positive(told["ratios"]),
-        spreads={str(name): float(value) for name, value in told["spreads"].items()},
+        memory_share=min(1.0, max(0.0, float(told["memory_share"]))),
+        spread=float(told["spread"]),
         rounds=int(told["rounds"]),
         at=float(told["at"]),
         repeat_of=None if told["repeat_of"] is None else float(told["repeat_of"]),

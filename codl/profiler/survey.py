@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -15,26 +16,34 @@ from codl.devices.reference import COMPUTE, MEMORY, References
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
 from codl.latency.profile import digest_implementation
-from codl.profiler.case import Case, PreparedCase
+from codl.profiler.case import Case, PreparedCase, count_bytes
 from codl.profiler.log import Sample
 
-ROUNDS = 5
-"""Rounds of every case; more where they differ."""
-MORE_ROUNDS = 6
+ROUNDS, MOST_ROUNDS = 5, 10
+"""Rounds of every case, and of those whose fastest times differ."""
 LONG_SECONDS, LONG_ROUNDS = 0.004, 3
 """What takes longer than this is compared with references of its own length, and less often."""
-SPREAD = 0.05
-"""Relative deviation of the rounds above which a case is measured for longer."""
 BATCH = 6
 """Cases measured together, between two runs of the references."""
-_STREAM_BYTES = 1 << 26
+STREAM_BYTES = 1 << 26
+"""What the memory-bound reference moves."""
 _LOAD_SECONDS = 5e-4
 _MOST_LOADS = 64
 _US = 1e6
 
 REFERENCE_WORK = {COMPUTE: float(1 << 20), MEMORY: 1.0}
 """What the references of a profile do, on whatever device: samples count in these."""
-Ratios = dict[str, list[float]]
+
+
+@dataclass(slots=True)
+class Times:
+    """What was found out about one case."""
+
+    ratios: dict[str, float] = field(default_factory=dict)
+    """To each reference, in units of its work."""
+    spread: float = 0.0
+    """How far its fastest times, or its ratios, lie apart."""
+    rounds: int = 0
 
 
 class Survey:
@@ -72,17 +81,15 @@ class Survey:
             return []
         first = {key: row.run() for key, row in rows.items()}  # drivers compile at the first launch
         self.device.store_programs()
-        ratios: dict[str, Ratios] = {key: {COMPUTE: [], MEMORY: []} for key in rows}
+        times = {key: Times() for key in rows}
         with pinned_caller():  # once, not for every row
             short = {key: row for key, row in rows.items() if first[key] <= LONG_SECONDS}
-            self._take(short, ratios, ROUNDS)
-            restless = {key: row for key, row in short.items() if min(_spread(ratios[key]).values()) > SPREAD}
-            self._take(restless, ratios, MORE_ROUNDS)
+            self._take(short, times)
             for key, row in rows.items():
                 if key not in short:
-                    self._take_long(row, ratios[key])
+                    self._take_long(row, times[key])
         again = repeats or {}
-        return [_make_sample(rows[key].case, ratios[key], again.get(key)) for key in rows]
+        return [self._make_sample(rows[key].case, times[key], again.get(key)) for key in rows]
 
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""
@@ -91,50 +98,62 @@ class Survey:
             for name in (COMPUTE, MEMORY)
         }
 
-    def measure_bandwidth(self, references: Mapping[str, float]) -> float:
-        """Return the bytes that the device moves in a us when it copies memory and does nothing else.
-
-        Args:
-            references: Quiet times of the references, in us.
-        """
-        sweep = prepare_sweep(self.device, footprint=_STREAM_BYTES)
-
-        def stream() -> float:
-            start = time.perf_counter()
-            sweep()
-            self.device.finish()
-            return time.perf_counter() - start
-
-        taken = self.references.sampler.take({"stream": stream}, most_rounds=9, pause_seconds=0.0)
-        ratio = taken.ratio("stream", MEMORY).median * self._work[MEMORY]
-        return _STREAM_BYTES / (ratio * references[MEMORY])
-
-    def _take(self, rows: Mapping[str, PreparedCase], ratios: Mapping[str, Ratios], rounds: int) -> None:
+    def _take(self, rows: Mapping[str, PreparedCase], times: Mapping[str, Times]) -> None:
+        """Measure short cases until the fastest times of each agree, as those of an idle machine do."""
         if not rows:
             return
         taken = self.references.sampler.take(
             {key: row.run for key, row in rows.items()},
-            most_rounds=rounds,
+            least_rounds=ROUNDS,
+            most_rounds=MOST_ROUNDS,
+            until_settled=True,
             warmup=0,
             pause_seconds=0.0,
         )
         for key in rows:
+            fastest = np.sort(taken.seconds[key])
+            times[key].spread = float(fastest[min(2, len(fastest) - 1)] / max(fastest[0], 1e-9)) - 1
+            times[key].rounds = taken.count
             for name in (COMPUTE, MEMORY):
-                ratios[key][name] += (taken.seconds[key] / taken.seconds[name] * self._work[name]).tolist()
+                times[key].ratios[name] = taken.settled_ratio(key, name) * self._work[name]
 
-    def _take_long(self, row: PreparedCase, ratios: Ratios) -> None:
+    def _take_long(self, row: PreparedCase, times: Times) -> None:
         """Measure a case beside as much work of each reference, enqueued at once.
 
         Where processes share a core, each runs undisturbed for a few ms after a rest and gets its share from
         then on. A reference of 1 ms knows nothing of that.
         """
+        ratios: dict[str, list[float]] = {name: [] for name in self._loads}
         for _ in range(LONG_ROUNDS):
             taken = row.run()
             for name, load in self._loads.items():
-                unit_us = self._load_units[name]
-                count = max(1, round(taken / max(unit_us, 1e-9)))
-                beside = self.stopwatch.time([load] * min(count, _MOST_LOADS)) / min(count, _MOST_LOADS)
+                unit = max(self._load_units[name], 1e-9)
+                count = min(_MOST_LOADS, max(1, round(taken / unit)))
+                beside = self.stopwatch.time([load] * count) / count
                 ratios[name].append(taken / beside * self._load_ratios[name] * self._work[name])
+        times.rounds = LONG_ROUNDS
+        times.ratios = {name: float(np.median(values)) for name, values in ratios.items()}
+        deviations = np.abs(np.asarray(ratios[COMPUTE]) / max(times.ratios[COMPUTE], 1e-12) - 1)
+        times.spread = float(np.median(deviations))
+
+    def _make_sample(self, case: Case, times: Times, repeat_of: float | None) -> Sample:
+        row = case.selection.implementation
+        memory_us = count_bytes(case, self.device.info) * self.quiet_us()[MEMORY] / STREAM_BYTES
+        return Sample(
+            key=case.key,
+            row=row.name,
+            digest=digest_implementation(row),
+            layer=json.loads(case.layer.key),
+            parameters=dict(case.selection.parameters),
+            begin=case.region.begin,
+            end=case.region.end,
+            ratios={name: max(value, 1e-9) for name, value in times.ratios.items()},
+            memory_share=min(1.0, memory_us / max(times.ratios[COMPUTE] * self.quiet_us()[COMPUTE], 1e-6)),
+            spread=round(times.spread, 4),
+            rounds=times.rounds,
+            at=time.time(),
+            repeat_of=repeat_of,
+        )
 
     @cached_property
     def _loads(self) -> Mapping[str, Call]:
@@ -147,7 +166,7 @@ class Survey:
             rounds *= 2
         return {
             COMPUTE: prepare_spin(self.stopwatch.device, rounds=rounds),
-            MEMORY: prepare_sweep(self.stopwatch.device, footprint=_STREAM_BYTES),
+            MEMORY: prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES),
         }
 
     @cached_property
@@ -167,32 +186,9 @@ class Survey:
 
 
 def find_time_us(sample: Sample, references: Mapping[str, float]) -> float:
-    """Return a sample's time in a quiet minute: by the reference whose ratios vary least."""
-    best = min(references, key=lambda name: (sample.spreads[name], name))
-    return sample.ratios[best] * references[best]
+    """Return a sample's time in a quiet minute: by the reference that is limited by what limits it.
 
-
-def _spread(ratios: Ratios) -> dict[str, float]:
-    spreads = {}
-    for name, values in ratios.items():
-        median = float(np.median(values))
-        spreads[name] = float(np.median(np.abs(np.asarray(values) - median))) / max(median, 1e-12)
-    return spreads
-
-
-def _make_sample(case: Case, ratios: Ratios, repeat_of: float | None) -> Sample:
-    row = case.selection.implementation
-    return Sample(
-        key=case.key,
-        row=row.name,
-        digest=digest_implementation(row),
-        layer=json.loads(case.layer.key),
-        parameters=dict(case.selection.parameters),
-        begin=case.region.begin,
-        end=case.region.end,
-        ratios={name: max(float(np.median(values)), 1e-9) for name, values in ratios.items()},
-        spreads={name: round(value, 4) for name, value in _spread(ratios).items()},
-        rounds=len(next(iter(ratios.values()))),
-        at=time.time(),
-        repeat_of=repeat_of,
-    )
+    Where memory limits a part of it, the ratios to both references count, by their logarithms.
+    """
+    times = {name: sample.ratios[name] * references[name] for name in (COMPUTE, MEMORY)}
+    return float(times[COMPUTE] ** (1 - sample.memory_share) * times[MEMORY] ** sample.memory_share)

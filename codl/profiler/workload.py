@@ -25,7 +25,7 @@ from codl.profiler.mutation import mutate
 
 IMAGE_AXES = (2, 1, 0)
 """Height, channels and batch: where plans cut images."""
-_FIRST_CASES = 10
+FIRST_CASES = 8
 """Of every row, before rows get what is due to them."""
 _LEAST_WEIGHT = 0.02
 """Share of the samples that even a kernel of no network's time gets."""
@@ -131,12 +131,14 @@ def iterate_near(
         yield from (c for c in _draw(kind, layer, row, info, rng) if c.size_bytes <= _MOST_BYTES)
 
 
-def merge(works: Sequence[RowWork], streams: Mapping[str, Iterator[Case]]) -> Iterator[Case]:
-    """Yield some cases of every row, then each in proportion to its weight, until all streams are dry."""
+def merge(
+    works: Sequence[RowWork], streams: Mapping[str, Iterator[Case]], *, first: int = FIRST_CASES
+) -> Iterator[Case]:
+    """Yield the first cases of every row, then each in proportion to its weight, until all are dry."""
     due = {work.row.name: 0.0 for work in works}
     steps = {work.row.name: 1.0 / work.weight for work in works}
     alive = dict(streams)
-    for _ in range(_FIRST_CASES):
+    for _ in range(first):
         for stream in alive.values():
             yield from islice(stream, 1)
     while alive:

@@ -20,7 +20,8 @@ def sample(key: str = "a") -> Sample:
         begin=(0, 0),
         end=(1, 2),
         ratios={"compute": 0.5, "memory": 0.25},
-        spreads={"compute": 0.01, "memory": 0.02},
+        memory_share=0.25,
+        spread=0.01,
         rounds=5,
         at=1.5,
     )
