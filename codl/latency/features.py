@@ -145,7 +145,7 @@ def _list_tile_amounts(
 def _list_panel_amounts(batch: LaunchBatch) -> Mapping[str, Any]:
     """Return the bytes of packed constants that tiles read again from beyond caches of some sizes.
 
-    Every tile walks through its panel. As much of them all as a cache holds is still there from the tile before.
+    Every tile walks through its panel. As much as a cache holds is still there from the tile before.
     """
     if batch.panel_begin is None or batch.panel_end is None:
         return {}
