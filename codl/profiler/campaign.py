@@ -128,7 +128,9 @@ class Campaign:
             worst = lesson.find_worst(max(4, len(lesson.samples) // 10))
             streams[work.row.name] = iterate_near(worst, work.row, self.device.info, rng)
             works.append(replace(work, weight=work.weight * (0.05 + missed)))
-        self._measure(merge(works, streams, first=0), until=until, what="where predictions are worst")
+        self._measure(
+            merge(works, streams, first=0), until=until, what="where predictions are worst", is_chosen=True
+        )
 
     def _measure_again(self) -> None:
         """Measure some cases a second time, as long after the first as the budget allows."""
@@ -155,15 +157,16 @@ class Campaign:
         until: float,
         what: str,
         repeats: Mapping[str, float] | None = None,
+        is_chosen: bool = False,
     ) -> None:
         done = set() if repeats is not None else {sample.key for sample in self._samples}
-        wanted = (case for case in cases if case.key not in done)
+        wanted = _drop_known(cases, done)
         while self._used() < until:
             batch = list(islice(wanted, BATCH))
             if not batch:
                 break
             self._report(what, self._used())
-            for sample in self._survey.measure(batch, repeats=repeats):
+            for sample in self._survey.measure(batch, repeats=repeats, is_chosen=is_chosen):
                 self._log.append(sample)
                 self._samples.append(sample)
 
@@ -175,6 +178,14 @@ class Campaign:
         """Return the references' times in the quietest session that is known."""
         known = [*self._references, self._survey.quiet_us()]
         return {name: min(one[name] for one in known if name in one) for name in (COMPUTE, MEMORY)}
+
+
+def _drop_known(cases: Iterator[Case], known: set[str]) -> Iterator[Case]:
+    """Yield the cases that are not known yet, each once."""
+    for case in cases:
+        if case.key not in known:
+            known.add(case.key)
+            yield case
 
 
 def _find_spent(history: History) -> float:

@@ -35,7 +35,13 @@ class Fitted:
 
 
 def fit_row(
-    names: Sequence[str], values: FloatMatrix, us: Times, flops: Times, groups: Sequence[str]
+    names: Sequence[str],
+    values: FloatMatrix,
+    us: Times,
+    *,
+    flops: Times,
+    groups: Sequence[str],
+    is_chosen: npt.NDArray[np.bool_],
 ) -> Fitted:
     """Return the predictor of one implementation.
 
@@ -45,9 +51,11 @@ def fit_row(
         us: Measured times.
         flops: Arithmetic of each sample, for the baseline.
         groups: What must not stand on both sides of the split: samples of one layer have equal names.
+        is_chosen: Which samples were taken because their like were predicted badly. They teach, but examine
+            nobody: the examination is on the workload as it is.
     """
-    held = split(groups)
-    learned = ~held
+    away = split(groups)
+    held, learned = away & ~is_chosen, ~away
     predicted = predict(fit_linear(names, values[learned], us[learned]), names, values[held])
     baseline_values = np.stack([np.ones(len(us)), flops], axis=1)
     baseline = ("launches", "flops")

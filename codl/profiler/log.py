@@ -52,6 +52,8 @@ class Sample:
     """When, in seconds of the Unix epoch."""
     repeat_of: float | None = None
     """When the case was measured before, if this is to see how well that repeats."""
+    is_chosen: bool = False
+    """Whether the case was chosen because its like were predicted badly: it teaches, and examines nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +211,7 @@ def _read_sample(told: Mapping[str, Any]) -> Sample:
         rounds=int(told["rounds"]),
         at=float(told["at"]),
         repeat_of=None if told["repeat_of"] is None else float(told["repeat_of"]),
+        is_chosen=bool(told["is_chosen"]),
     )
 
 

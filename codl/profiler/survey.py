@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -63,12 +63,15 @@ class Survey:
         self._sweep = prepare_sweep(self.stopwatch.device)
         self._work = {name: work / REFERENCE_WORK[name] for name, work in self.references.work.items()}
 
-    def measure(self, cases: Sequence[Case], *, repeats: Mapping[str, float] | None = None) -> list[Sample]:
+    def measure(
+        self, cases: Sequence[Case], *, repeats: Mapping[str, float] | None = None, is_chosen: bool = False
+    ) -> list[Sample]:
         """Return a sample for each case that the driver could build.
 
         Args:
             cases: Few enough to lie in memory together.
             repeats: Case key -> when it was measured before, for those that are measured again.
+            is_chosen: Whether they are measured because their like were predicted badly.
 
         Raises:
             DeviceError: The device failed.
@@ -89,7 +92,8 @@ class Survey:
                 if key not in short:
                     self._take_long(row, times[key])
         again = repeats or {}
-        return [self._make_sample(rows[key].case, times[key], again.get(key)) for key in rows]
+        samples = [self._make_sample(rows[key].case, times[key], again.get(key)) for key in rows]
+        return [replace(sample, is_chosen=is_chosen) for sample in samples]
 
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""

@@ -74,8 +74,9 @@ def _teach_row(
         names,
         np.concatenate([one.select(names) for one in features]),
         us,
-        np.concatenate([one.flops for one in features]),
-        [json.dumps(sample.layer) for sample in ordered],
+        flops=np.concatenate([one.flops for one in features]),
+        groups=[json.dumps(sample.layer) for sample in ordered],
+        is_chosen=np.array([sample.is_chosen for sample in ordered]),
     )
     return Lesson(row=row, fitted=fitted, samples=tuple(ordered), us=us)
 

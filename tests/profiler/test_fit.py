@@ -82,9 +82,28 @@ def test_baseline_of_flops_does_worse_on_memory_bound_work() -> None:
     values = work(200)
     us = values @ [5.0, 1e-6, 1e-3]
 
-    fitted = fit_row(NAMES, values, us, values[:, 1], [str(place) for place in range(200)])
+    groups = [str(place) for place in range(200)]
+    fitted = fit_row(NAMES, values, us, flops=values[:, 1], groups=groups, is_chosen=np.zeros(200, bool))
 
     assert fitted.quality.pm5 == fitted.quality.pm10 == 1.0
     assert fitted.quality.flops_pm10 < 0.5
     assert fitted.quality.samples == 60
     assert np.abs(fitted.errors).max() < 0.01
+
+
+def test_chosen_samples_examine_nobody() -> None:
+    values = work(200)
+    us = values @ [5.0, 1e-3, 1e-4]
+    chosen = np.arange(200) >= 100
+    us[chosen] *= 3
+
+    fitted = fit_row(
+        NAMES,
+        values,
+        us,
+        flops=values[:, 1],
+        groups=[str(place) for place in range(200)],
+        is_chosen=chosen,
+    )
+
+    assert 20 <= fitted.quality.samples <= 40
