@@ -1,7 +1,7 @@
 """How long slices take on a device, from its profile: numpy only, many candidates at once."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy.typing as npt
 from codl.catalog.choose import choose
 from codl.catalog.database import EMPTY, KernelDatabase
 from codl.catalog.rows.copy import copy_batch
-from codl.catalog.spec import Selection
+from codl.catalog.spec import LaunchBatch, Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
-from codl.ir.graph import Graph, Node, Shape
+from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
+from codl.ir.ops import Epilogue
 from codl.latency.features import extract_features
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
 from codl.machine import DeviceInfo
@@ -77,8 +78,6 @@ class Predictor:
             ProfileError: The implementation has no predictor, or one of another source.
         """
         chosen = selection or choose(node, graph, self.info, self._database)
-        row = chosen.implementation
-        known = self._find_row(row.name)
         is_empty = out.is_empty
         boxes = out
         if is_empty.any():  # descriptions are for boxes that hold something
@@ -86,17 +85,39 @@ class Predictor:
             boxes = Boxes(
                 np.where(is_empty[:, None], 0, out.begin), np.where(is_empty[:, None], shape, out.end)
             )
-        batches = row.describe(node, graph, boxes, self.info, chosen.parameters)
-        features = extract_features(batches, chosen.parameters, node.epilogue)
+        batches = chosen.implementation.describe(node, graph, boxes, self.info, chosen.parameters)
+        found = self.predict_launches(chosen, batches, node.epilogue)
+        if not is_empty.any():
+            return found
+        return replace(
+            found,
+            us=np.where(is_empty, 0.0, found.us),
+            is_extrapolated=found.is_extrapolated & ~is_empty,
+        )
+
+    def predict_launches(
+        self, selection: Selection, batches: Sequence[LaunchBatch], epilogue: Epilogue = NO_EPILOGUE
+    ) -> Prediction:
+        """Return the times of launches that follow each other, for many candidates.
+
+        Args:
+            selection: What the launches are of.
+            batches: Their descriptions, at least one.
+            epilogue: What is done to the results.
+
+        Raises:
+            ProfileError: The implementation has no predictor, or one of another source.
+        """
+        known = self._find_row(selection.implementation.name)
+        features = extract_features(batches, selection.parameters, epilogue)
         values = features.select(known.model.features)
         kernel_us = known.model.predict_us(values)
-        launches = sum(((batch.global_size > 0).all(axis=1) for batch in batches), np.zeros(out.count))
-        us = np.where(is_empty, 0.0, kernel_us + launches * self.profile.launch_us)
+        launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         moving_us = features.moved_bytes / self.profile.bandwidth_bytes_per_us
         return Prediction(
-            us=us,
+            us=kernel_us + launches * self.profile.launch_us,
             memory_share=np.minimum(1.0, moving_us / np.maximum(kernel_us, 1e-9)),
-            is_extrapolated=known.model.is_outside(values) & ~is_empty,
+            is_extrapolated=known.model.is_outside(values),
             uncertainty=known.quality.rmspe * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0),
         )
 
@@ -107,10 +128,8 @@ class Predictor:
             ProfileError: The copy kernel has no predictor.
         """
         row, batch = copy_batch(tensor, shape, boxes, self.info)
-        known = self._find_row(row.name)
-        features = extract_features((batch,), {})
-        us = known.model.predict_us(features.select(known.model.features)) + self.profile.launch_us
-        return np.where(boxes.is_empty, 0.0, us)
+        found = self.predict_launches(Selection(implementation=row, parameters={}), (batch,))
+        return np.where(boxes.is_empty, 0.0, found.us)
 
     def predict_sharing(self, kind: str, *, bytes_: Times, rows: Times, calls: Times) -> Times:
         """Return the times [count] of making regions seen.

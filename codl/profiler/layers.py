@@ -13,7 +13,7 @@ import numpy as np
 from codl.errors import ProfileError
 from codl.ir import ops
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
-from codl.ir.ops import Epilogue, Op
+from codl.ir.ops import Epilogue, HostCall, Op
 
 SCHEMA = 1
 OUTPUT = "y"
@@ -68,6 +68,8 @@ def list_layers(networks: Iterable[tuple[str, Graph]]) -> tuple[Layer, ...]:
     found: dict[str, Layer] = {}
     for name, graph in networks:
         for node in graph.nodes:
+            if isinstance(node.op, HostCall):  # no kernel of ours
+                continue
             layer = read_node(node, graph)
             known = found.setdefault(layer.key, layer)
             uses = {**known.uses, name: known.uses.get(name, 0) + 1}
