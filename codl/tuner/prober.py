@@ -20,7 +20,7 @@ from codl.tuner.workbench import Workbench
 _SAMPLE_SECONDS = 1e-3
 """Launches shorter than this are repeated to make one sample."""
 _MOST_REPEATS = 64
-_LEAST_QUICK, _MOST_QUICK, _QUICK_SECONDS = 5, 40, 4.0
+_LEAST_QUICK, _MOST_QUICK, _QUICK_SECONDS = 5, 40, 1.5
 _FINAL_ROUNDS = 50
 _FINAL_SECONDS = 4.0
 

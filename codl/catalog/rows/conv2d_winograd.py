@@ -15,6 +15,7 @@ from codl.catalog.spec import (
     PackedArg,
     Parameters,
     Scalar,
+    busiest_share,
     ceil_div,
     plain_arg,
     spread,
@@ -85,6 +86,11 @@ def _describe_fused(
                 "panels": tiles.panels,
                 **_tile_scalars(node, graph, tiles),
             },
+            busiest_flops=busiest_share(
+                2 * steps * parameters["MR"] * parameters["NR"] * item_panels,
+                full_items=blocks * tiles.images * (tiles.panels // item_panels),
+                units=info.units,
+            ),
             units={"steps": items * item_panels * steps, "tiles": items * item_panels, "items": items},
             read_bytes=read,
             written_bytes=written,
@@ -144,6 +150,10 @@ def _describe_staged(
             global_size=second_size,
             local=points * item_tiles * parameters["NR"],
             scalars={**constants_like(out, stage=1), **scalars[0], "item_tiles": item_tiles, **scalars[1]},
+            busiest_flops=2
+            * (points * inputs * parameters["NR"])
+            * (tiles.count * tiles.images * tiles.panels)
+            // info.units,
             units={
                 "steps": items * item_tiles // mr * points * inputs,
                 "tiles": items * item_tiles // mr,
@@ -230,6 +240,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept_fused,
         describe=_describe_fused,
         fits=_fits_fused,
+        inner_loop="reference/reference_tile__buffer.cl",
     ),
     Implementation(
         name="conv2d_winograd_staged__buffer",
@@ -238,5 +249,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept_staged,
         describe=_describe_staged,
         fits=_fits_staged,
+        inner_loop="reference/reference_tile__buffer.cl",
     ),
 )
