@@ -15,9 +15,9 @@ if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from codl.assets import profiles_dir
+from codl.catalog.layers import format_layers, list_layers
 from codl.frontend import load_model
 from codl.ir.graph import Graph
-from codl.profiler.layers import format_layers, list_layers
 from tools.networks import NAMES, build
 from tools.workload_extras import EXTRAS
 

@@ -3,6 +3,7 @@
 Shapes are those of segmentation, super-resolution and transformer models.
 """
 
+from codl.catalog.layers import Layer
 from codl.ir.graph import Shape
 from codl.ir.ops import (
     Activation,
@@ -21,7 +22,6 @@ from codl.ir.ops import (
     Transpose,
     Unary,
 )
-from codl.profiler.layers import Layer
 
 _IMAGES: tuple[Shape, ...] = (
     (1, 16, 112, 112),

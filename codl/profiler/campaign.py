@@ -8,10 +8,10 @@ from itertools import islice, pairwise
 
 import numpy as np
 
+from codl.catalog.layers import Layer
 from codl.devices.opencl import Device
 from codl.latency.profile import COMPUTE, MEMORY, DeviceKey, DeviceProfile, Neighbour
 from codl.profiler.case import Case
-from codl.profiler.layers import Layer
 from codl.profiler.log import History, Sample, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.survey import BATCH, STREAM_BYTES, Survey

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from codl.catalog.layers import Layer, draw_values, fill_constants
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.loads import Call, prepare_write
@@ -14,7 +15,6 @@ from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.machine import DeviceInfo
-from codl.profiler.layers import Layer, draw_values, fill_constants
 
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 7
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""

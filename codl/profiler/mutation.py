@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from codl.catalog.layers import Layer, read_node
 from codl.frontend.tiling import mark_tiles
 from codl.ir.graph import Shape
 from codl.ir.ops import (
@@ -18,7 +19,6 @@ from codl.ir.ops import (
     Pool2d,
     Unary,
 )
-from codl.profiler.layers import Layer, read_node
 
 Generator = np.random.Generator
 _POINTWISE = (Unary, Binary, Affine, Normalize, Concat, ChannelShuffle, LocalResponseNorm)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.boxes import Boxes, Region
@@ -15,7 +16,6 @@ from codl.latency.profile import RowModel, digest_implementation
 from codl.machine import DeviceInfo
 from codl.profiler.case import Case
 from codl.profiler.fit import Fitted, fit_row
-from codl.profiler.layers import Layer, parse_layer
 from codl.profiler.log import Sample
 from codl.profiler.survey import find_time_us
 

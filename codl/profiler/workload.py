@@ -12,6 +12,7 @@ import numpy as np
 
 from codl.assets import profiles_dir
 from codl.catalog.choose import choose
+from codl.catalog.layers import Layer, load_layers
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.stored import load_database
 from codl.catalog.table import IMPLEMENTATIONS
@@ -20,7 +21,6 @@ from codl.ir.boxes import Boxes, Region
 from codl.ir.regions import find_splittable_axes
 from codl.machine import DeviceInfo, DeviceKind
 from codl.profiler.case import Case
-from codl.profiler.layers import Layer, load_layers
 from codl.profiler.mutation import mutate
 
 IMAGE_AXES = (2, 1, 0)

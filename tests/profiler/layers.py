@@ -2,7 +2,7 @@
 
 from math import prod
 
-from codl.profiler.layers import Layer
+from codl.catalog.layers import Layer
 from codl.profiler.workload import load_workload
 
 KINDS = {"Unary", "Pool2d"}

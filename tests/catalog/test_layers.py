@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codl.catalog.layers import Layer, fill_constants, format_layers, list_layers, load_layers
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
 from codl.ir.check import check_graph
 from codl.ir.regions import Boxes, input_boxes
-from codl.profiler.layers import Layer, fill_constants, format_layers, list_layers, load_layers
 from codl.profiler.mutation import mutate
 from codl.profiler.workload import load_workload, share_out
 from tests.catalog.nodes import device_info
