@@ -127,7 +127,9 @@ class Prober:
             pause_seconds=0.0,
         )
         finals = {
-            name: Final(ratio=rounds.ratio(name, self.reference).median, to_anchor=rounds.ratio(name, anchor))
+            name: Final(
+                ratio=rounds.settled_ratio(name, self.reference), to_anchor=rounds.ratio(name, anchor)
+            )
             for name in rows
         }
         for selection in selections:

@@ -158,3 +158,17 @@ def test_what_fails_is_passed_over() -> None:
 def test_nothing_that_runs_is_an_error() -> None:
     with pytest.raises(CodlError, match="all failed"):
         run(FakeJudge(times={}), 4)
+
+
+def test_luck_in_some_rounds_does_not_win() -> None:
+    """The intervals say that 1 is faster, the fastest rounds say that it is not."""
+
+    @dataclass
+    class LuckyJudge(FakeJudge):
+        def compare(self, selections: Sequence[Selection]) -> Mapping[str, Final]:
+            finals = super().compare(selections)
+            lucky = str(candidate(1))
+            return {**finals, lucky: Final(ratio=finals[lucky].ratio, to_anchor=_ratio(0.5, 0.01))}
+
+    assert run(LuckyJudge(times={0: 1.0, 1: 1.0}), 2) == 0
+    assert run(LuckyJudge(times={0: 1.0, 1: 0.6}), 2) == 1
