@@ -36,15 +36,16 @@
 #define STEP_ROW(m)                        \
     const VEC s##m = (VEC)(p##m[k]);       \
     EACH_IN_ROW(STEP_VECTOR, m)
-#define COMPUTE_TILE(depth)                \
+#define START_TILE                         \
     EACH_VECTOR(LOAD_BIAS)                 \
     REPEAT(MR, START_ROW)                  \
-    for (int k = 0; k < (depth); ++k) {    \
-        weight += PANEL;                   \
+    weight += PANEL;
+#define ACCUMULATE(length)                 \
+    for (int k = 0; k < (length); ++k) {   \
         EACH_VECTOR(LOAD_WEIGHT)           \
         REPEAT(MR, STEP_ROW)               \
-    }                                      \
-    weight += PANEL;
+        weight += PANEL;                   \
+    }
 
 // Stores lanes [low, high) of one vector through any epilogue. Out of line: with its many cases around the named
 // vectors, Intel's compiler keeps the tile out of registers.

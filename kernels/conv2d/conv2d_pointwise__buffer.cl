@@ -79,7 +79,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__b
             EACH_VECTOR(PLACE_VECTOR)
             __global const float *inputs = src + group * group_inputs;
             REPEAT(MR, AIM_PIXEL)
-            COMPUTE_TILE(group_inputs)
+            START_TILE
+            ACCUMULATE(group_inputs)
             __global float *outputs = dst + group * group_outputs;
             __global const float *others = residual + group * group_outputs;
             const int low = channel_begin - group * group_outputs;

@@ -1,0 +1,145 @@
+"""Convolutions of few input channels, such as the first of a network: each output row over a padded copy."""
+
+from collections.abc import Mapping
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile, pack_panels
+from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.windows import constant_names, has_constant_weights
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    busiest_share,
+    ceil_div,
+    kernel_box,
+    plain_arg,
+    spread,
+)
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.ops import Conv2d
+from codl.ir.regions import Boxes, input_boxes
+from codl.machine import DeviceInfo
+
+_MOST_INPUTS = 4
+"""Input channels up to which windows are so short that edges cost more than a copy."""
+_MOST_PATCH_BYTES = 256 << 10
+"""Most bytes of a patch: a part of a core's cache."""
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    op = node.op
+    if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
+        return None
+    _, inputs, _, _ = graph.shape(node.inputs[0])
+    if op.groups != 1 or inputs > _MOST_INPUTS or op.kernel[1] == 1 or op.dilation != (1, 1):
+        return None
+    _, outputs, _, width = graph.shape(node.output)
+    patch_bytes = op.kernel[0] * ((width - 1) * op.stride[1] + op.kernel[1]) * inputs * FLOAT_BYTES
+    if patch_bytes > min(info.local_memory_bytes, _MOST_PATCH_BYTES):
+        return None
+    return choose_tile(info, rows=width, channels=outputs, depth=inputs * prod(op.kernel))
+
+
+def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    """Return whether the tile stays in registers."""
+    del node, graph
+    return is_tile(parameters, info)
+
+
+def _pack(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
+) -> FloatArray:
+    """Return the panels of a weight [OC, IC, KH, KW] and its bias, K in the order (kh, kw, ic)."""
+    weight, *bias = (constants[name] for name in names)
+    matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    return pack_panels(matrix, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op = node.op
+    assert isinstance(op, Conv2d)
+    names, x, shape = constant_names(node, op), graph.shape(node.inputs[0]), graph.shape(node.output)
+    vectors, lanes = parameters["VECTORS"], parameters["VECTOR"]
+    begin, end = kernel_box(out)
+    extent = end - begin
+    depth, panel = x[1] * prod(op.kernel), vectors * lanes
+    panel_begin, panel_end = begin[:, 3] // panel, ceil_div(end[:, 3], panel)
+    panels = panel_end - panel_begin
+    line_pixels = (extent[:, 2] - 1) * op.stride[1] + op.kernel[1]
+    items = extent[:, 1] * extent[:, 0]
+    tiles = ceil_div(extent[:, 2], parameters["MR"]) * panels
+    busiest = spread(items, info.units)
+    read = input_boxes(node, graph, out)[0].size
+    residual = out.size if node.residual else 0
+    return (
+        LaunchBatch(
+            entry="conv2d_patch__buffer",
+            tensors=(
+                plain_arg(node.output, shape),
+                plain_arg(node.inputs[0], x),
+                plain_arg(node.residual or node.output, shape),
+            ),
+            packed=(
+                PackedArg(
+                    key=f"{names!r}/ohwi/{vectors}x{lanes}",
+                    pack=partial(_pack, names=names, vectors=vectors, lanes=lanes),
+                    panel_floats=panel * (1 + depth),
+                ),
+            ),
+            panel_begin=panel_begin,
+            panel_end=panel_end,
+            local=op.kernel[0] * line_pixels * x[1],
+            global_size=np.stack([extent[:, 1], np.ones(out.count, np.int64), extent[:, 0]], axis=1),
+            scalars={
+                "image_begin": begin[:, 0],
+                "row_begin": begin[:, 1],
+                "col_begin": begin[:, 2],
+                "channel_begin": begin[:, 3],
+                "col_end": end[:, 2],
+                "channel_end": end[:, 3],
+                "panel_begin": panel_begin,
+                "panels": panels,
+                **constants_like(
+                    out,
+                    inputs=x[1],
+                    outputs=shape[1],
+                    in_h=x[2],
+                    in_w=x[3],
+                    kernel_h=op.kernel[0],
+                    kernel_w=op.kernel[1],
+                    stride_h=op.stride[0],
+                    stride_w=op.stride[1],
+                    pad_h=op.pads[0],
+                    pad_w=op.pads[1],
+                ),
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            busiest_flops=busiest_share(
+                2 * depth * parameters["MR"] * panel * tiles, full_items=items, units=info.units
+            ),
+            units={"steps": busiest * tiles * depth, "tiles": busiest * tiles, "items": busiest},
+            read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
+            written_bytes=FLOAT_BYTES * out.size,
+            flops=2 * depth * out.size,
+        ),
+    )
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name="conv2d_patch__buffer",
+        source="conv2d/conv2d_patch__buffer.cl",
+        allowed=ALLOWED_TILES,
+        accepts=_accept,
+        fits=_fits,
+        describe=_describe,
+    ),
+)
