@@ -26,7 +26,7 @@ from codl.catalog.stored import load_database, load_databases
 from codl.devices.drivers import emulate_pair, select_devices
 from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
-from codl.devices.reference import COMPUTE, MEMORY, References
+from codl.devices.reference import COMPUTE, MEMORY
 from codl.devices.timing import time_call
 from codl.executor.compile import compile_plan
 from codl.frontend import load_model
@@ -42,10 +42,10 @@ from codl.plan.places import find_owner
 from codl.plan.residency import find_published
 from codl.plan.schedule import Copy, Launch, Meet, Publish, make_schedule
 from codl.plan.steps import Chain, Cut, Plan
-from codl.profiler.survey import REFERENCE_WORK
+from codl.profiler.survey import Survey
 from tools.networks import NAMES, build
 
-_US = 1e6
+_ROUNDS = 15
 
 
 @dataclass(slots=True)
@@ -113,21 +113,10 @@ def _compare(graph: Graph, plan: Plan, devices: Sequence[Device], predictors: Se
     )
     rng = np.random.default_rng(0)
     feeds = {name: rng.standard_normal(graph.shape(name), np.float32) for name in graph.inputs}
-    references = References(devices[0])
-    taken = references.sampler.take(
-        {"run": time_call(partial(executable.run, feeds))},
-        least_rounds=5,
-        most_rounds=25,
-        until_settled=True,
-        pause_seconds=0.005,
-    )
+    executable.run(feeds)
+    taken = Survey(devices[0]).measure_long(time_call(partial(executable.run, feeds)), rounds=_ROUNDS)
     known = predictors[0].profile.reference_us
-    logs = {
-        name: np.log(
-            taken.settled_ratio("run", name) * references.work[name] / REFERENCE_WORK[name] * known[name]
-        )
-        for name in (COMPUTE, MEMORY)
-    }
+    logs = {name: np.log(taken.ratios[name] * known[name]) for name in (COMPUTE, MEMORY)}
     return float(predicted / np.exp((1 - memory_share) * logs[COMPUTE] + memory_share * logs[MEMORY]))
 
 

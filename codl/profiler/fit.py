@@ -20,6 +20,8 @@ HELD_OUT = 0.3
 _ROUNDS = 12
 _LEAST_ERROR = 0.01
 """Relative error below which a sample weighs no more: measurements are no better."""
+_LEAST_FEATURES, _SAMPLES_PER_FEATURE = 3, 5
+"""Few samples can tell few features apart."""
 _RIDGE = 1e-9
 """Keeps coefficients of features that always go together finite."""
 
@@ -107,7 +109,8 @@ def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearMo
     weights = np.ones(len(us))
     coefficients = np.zeros(len(names))
     for _ in range(_ROUNDS):
-        coefficients = solve_non_negative(relative * weights[:, None], weights)
+        most = max(_LEAST_FEATURES, len(us) // _SAMPLES_PER_FEATURE)
+        coefficients = solve_non_negative(relative * weights[:, None], weights, most=most)
         errors = np.abs(relative @ coefficients - 1)
         weights = 1 / np.sqrt(np.maximum(errors, _LEAST_ERROR))
     coefficients = coefficients / scales
@@ -122,8 +125,13 @@ def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearMo
     )
 
 
-def solve_non_negative(matrix: Any, target: Any) -> Times:
+def solve_non_negative(matrix: Any, target: Any, *, most: int | None = None) -> Times:
     """Return x >= 0 that makes |matrix x - target| least.
+
+    Args:
+        matrix: [rows, columns].
+        target: [rows].
+        most: Columns that may be used; the most useful ones are taken first.
 
     Source:
         Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23: the active-set method, on the
@@ -137,7 +145,8 @@ def solve_non_negative(matrix: Any, target: Any) -> Times:
     tolerance = 1e-10 * max(1.0, float(np.abs(wanted).max(initial=0.0)))
     for _ in range(3 * count):
         gradient = np.where(passive, -np.inf, wanted - gram @ solution)
-        if not count or gradient.max() <= tolerance:
+        is_full = most is not None and passive.sum() >= most
+        if not count or is_full or gradient.max() <= tolerance:
             break
         passive[int(gradient.argmax())] = True
         while True:

@@ -14,6 +14,7 @@ from codl.devices.loads import Call, prepare_spin, prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.reference import COMPUTE, MEMORY, References
 from codl.devices.stopwatch import Stopwatch
+from codl.devices.timing import Row
 from codl.errors import BuildError
 from codl.latency.profile import digest_implementation
 from codl.profiler.case import Case, PreparedCase, count_bytes
@@ -90,7 +91,7 @@ class Survey:
             self._take(short, times)
             for key, row in rows.items():
                 if key not in short:
-                    self._take_long(row, times[key])
+                    times[key] = self.measure_long(row.run)
         again = repeats or {}
         samples = [self._make_sample(rows[key].case, times[key], again.get(key)) for key in rows]
         return [replace(sample, is_chosen=is_chosen) for sample in samples]
@@ -121,24 +122,23 @@ class Survey:
             for name in (COMPUTE, MEMORY):
                 times[key].ratios[name] = taken.settled_ratio(key, name) * self._work[name]
 
-    def _take_long(self, row: PreparedCase, times: Times) -> None:
-        """Measure a case beside as much work of each reference, enqueued at once.
+    def measure_long(self, run: Row, *, rounds: int = LONG_ROUNDS) -> Times:
+        """Return how long something takes beside as much work of each reference, enqueued at once.
 
         Where processes share a core, each runs undisturbed for a few ms after a rest and gets its share from
         then on. A reference of 1 ms knows nothing of that.
         """
         ratios: dict[str, list[float]] = {name: [] for name in self._loads}
-        for _ in range(LONG_ROUNDS):
-            taken = row.run()
+        for _ in range(rounds):
+            taken = run()
             for name, load in self._loads.items():
                 unit = max(self._load_units[name], 1e-9)
                 count = min(_MOST_LOADS, max(1, round(taken / unit)))
                 beside = self.stopwatch.time([load] * count) / count
                 ratios[name].append(taken / beside * self._load_ratios[name] * self._work[name])
-        times.rounds = LONG_ROUNDS
-        times.ratios = {name: float(np.median(values)) for name, values in ratios.items()}
-        deviations = np.abs(np.asarray(ratios[COMPUTE]) / max(times.ratios[COMPUTE], 1e-12) - 1)
-        times.spread = float(np.median(deviations))
+        medians = {name: float(np.median(values)) for name, values in ratios.items()}
+        deviations = np.abs(np.asarray(ratios[COMPUTE]) / max(medians[COMPUTE], 1e-12) - 1)
+        return Times(ratios=medians, spread=float(np.median(deviations)), rounds=rounds)
 
     def _make_sample(self, case: Case, times: Times, repeat_of: float | None) -> Sample:
         row = case.selection.implementation

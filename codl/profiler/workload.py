@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from codl.assets import profiles_dir
+from codl.catalog.candidates import can_use
 from codl.catalog.choose import choose
 from codl.catalog.layers import Layer, load_layers
 from codl.catalog.spec import Implementation, Selection
@@ -152,13 +153,15 @@ def merge(
 
 
 def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: Generator) -> Iterator[Case]:
+    selection = _select(row, layer, info)
     if kind == "between":
         relative = mutate(layer, rng)
+        # The same program where it may be: building another one takes longer than measuring.
+        selection = selection if relative is None else _keep(selection, relative, info)
         layer = layer if relative is None else relative
         kind = "slice" if relative is None or rng.random() < 0.5 else "whole"
     graph = layer.make_graph()
     node = graph.nodes[0]
-    selection = _select(row, layer, info)
     if selection is None:
         return
     whole = Region.whole(layer.output)
@@ -193,6 +196,17 @@ def _select(row: Implementation, layer: Layer, info: DeviceInfo) -> Selection | 
     if chosen.implementation.name == row.name:
         return chosen
     return Selection(implementation=row, parameters=parameters)
+
+
+def _keep(selection: Selection | None, relative: Layer, info: DeviceInfo) -> Selection | None:
+    """Return a layer's selection for its relative, or what the row itself would take there."""
+    if selection is None:
+        return None
+    graph = relative.make_graph()
+    default = selection.implementation.accepts(graph.nodes[0], graph, info)
+    if default is not None and can_use(selection, graph.nodes[0], graph, info, default=default):
+        return selection
+    return _select(selection.implementation, relative, info)
 
 
 def _draw_interval(length: int, rng: Generator, *, most: float) -> tuple[int, int]:
