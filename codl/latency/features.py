@@ -21,6 +21,8 @@ KNEES = {"128KiB": 1 << 17, "1MiB": 1 << 20, "4MiB": 1 << 22, "16MiB": 1 << 24}
 
 Source: first-level to third-level caches of present CPUs and second-level caches of GPUs lie between these.
 """
+FLOPS = "flops"
+"""Arithmetic: all that simulated profiles know of; measured ones have no such feature."""
 _WALK_KNEES = {"512KiB": 1 << 19, "2MiB": 1 << 21}
 """Sizes of all packed constants together that a cache next to the core may hold."""
 _EXPENSIVE = (ActivationKind.SIGMOID, ActivationKind.TANH, ActivationKind.ELU)
@@ -47,7 +49,9 @@ class Features:
         places = {name: place for place, name in enumerate(self.names)}
         chosen = np.zeros((len(self.values), len(names)))
         for column, name in enumerate(names):
-            if name in places:
+            if name == FLOPS:
+                chosen[:, column] = self.flops
+            elif name in places:
                 chosen[:, column] = self.values[:, places[name]]
         return chosen
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from codl.errors import ProfileError
 from codl.latency.linear import LARGEST_US, LinearModel, format_model, parse_model, read_number
@@ -26,11 +26,14 @@ from codl.latency.profile import (
     Quality,
     RowModel,
 )
+from codl.machine import DeviceInfo, DeviceKind
 
 DEVICE_FILE, PREDICTORS_FILE = "device.json", "predictors.json"
 _MOST_BYTES = 4 << 20
 _MOST_SLOWDOWN = 1000.0
 _MOST_ENTRIES = 4096
+
+Facts = TypeVar("Facts", DeviceInfo, DeviceKey)
 
 
 def save_profile(profile: DeviceProfile, folder: Path) -> None:
@@ -55,18 +58,19 @@ def save_profile(profile: DeviceProfile, folder: Path) -> None:
         ) from error
 
 
-def load_profile(folder: Path) -> DeviceProfile:
-    """Return the profile in a folder.
+def load_profile(path: Path) -> DeviceProfile:
+    """Return the profile in a folder, which one of its files may stand for.
 
     Raises:
         ProfileError: A file is missing, cannot be read, or holds no sane profile.
     """
+    folder = path.parent if path.is_file() else path
     device, predictors = (_read(folder / name) for name in (DEVICE_FILE, PREDICTORS_FILE))
     try:
         where = DEVICE_FILE
         profile = _parse_device(device)
         where = PREDICTORS_FILE
-        if _parse_key(predictors.get("device")) != profile.key:
+        if _parse_facts(predictors.get("device"), DeviceKey) != profile.key:
             raise ProfileError("device: got another device's predictors, expected those of device.json")
         rows = _entries(predictors.get("rows"), "rows")
         return profile.with_rows({name: _parse_row(told, f"rows.{name}") for name, told in rows.items()})
@@ -107,8 +111,7 @@ def format_lines(value: Mapping[str, Any]) -> str:
 def _format_device(profile: DeviceProfile) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "name": profile.name,
-        "device": asdict(profile.key),
+        "device": asdict(profile.info),
         "origin": str(profile.origin),
         "date": profile.date,
         "seconds": round(profile.seconds, 1),
@@ -166,8 +169,7 @@ def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
     repeatability = told.get("repeatability_pm10")
     sharing, neighbours = (_entries(told.get(name), name) for name in ("sharing", "neighbours"))
     return DeviceProfile(
-        name=_text(told.get("name"), "name"),
-        key=_parse_key(told.get("device")),
+        info=_parse_facts(told.get("device"), DeviceInfo),
         origin=Origin(origin),
         date=_text(told.get("date"), "date"),
         seconds=read_number(told.get("seconds"), "seconds"),
@@ -187,14 +189,26 @@ def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
     )
 
 
-def _parse_key(told: Any) -> DeviceKey:
+def _parse_facts(told: Any, kind: type[Facts]) -> Facts:
+    """Return a device's facts, each of the type that its field has."""
     entries = _entries(told, "device")
     values: dict[str, Any] = {}
-    for one in fields(DeviceKey):
+    for one in fields(kind):
         where, value = f"device.{one.name}", entries.get(one.name)
-        is_count = one.type in (int, "int")
-        values[one.name] = _count(value, where, least=1) if is_count else _text(value, where)
-    return DeviceKey(**values)
+        if one.type is int:
+            least = 0 if one.name == "local_memory_bytes" else 1
+            values[one.name] = _count(value, where, least=least)
+        elif one.type is bool:
+            if type(value) is not bool:
+                raise ProfileError(f"{where}: got {str(value)[:60]}, expected true or false")
+            values[one.name] = value
+        elif one.type is DeviceKind:
+            if value not in list(DeviceKind):
+                raise ProfileError(f"{where}: got {str(value)[:60]}, expected cpu, gpu or accelerator")
+            values[one.name] = DeviceKind(value)
+        else:
+            values[one.name] = _text(value, where)
+    return kind(**values)
 
 
 def _parse_neighbour(told: Any, where: str) -> Neighbour:

@@ -106,9 +106,8 @@ class Neighbour:
 class DeviceProfile:
     """All that is known of a device's speed."""
 
-    name: str
-    """As codl names the device: `intel-cpu`."""
-    key: DeviceKey
+    info: DeviceInfo
+    """The device, and enough of it to plan for it where it is not."""
     origin: Origin = Origin.MEASURED
     date: str = ""
     """When it was measured, ISO 8601."""
@@ -130,6 +129,16 @@ class DeviceProfile:
     """`read`, `write`, `map`, `unmap` -> time over bytes, rows and calls."""
     neighbours: Mapping[str, Neighbour] = field(default_factory=dict)
     """Name of another device -> what meeting it and working beside it costs."""
+
+    @property
+    def name(self) -> str:
+        """As codl names the device: `intel-cpu`."""
+        return self.info.name
+
+    @property
+    def key(self) -> DeviceKey:
+        """What the device must be for the profile to hold."""
+        return DeviceKey.of(self.info)
 
     @cached_property
     def fingerprint(self) -> str:

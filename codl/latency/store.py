@@ -96,8 +96,7 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
     compute, memory = (reference_us[name] / profile.reference_us[name] for name in (COMPUTE, MEMORY))
     return replace(
         profile,
-        name=info.name,
-        key=DeviceKey.of(info),
+        info=info,
         origin=Origin.BORROWED,
         repeatability_pm10=None,
         reference_us=dict(reference_us),

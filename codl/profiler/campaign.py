@@ -10,7 +10,7 @@ import numpy as np
 
 from codl.catalog.layers import Layer
 from codl.devices.opencl import Device
-from codl.latency.profile import COMPUTE, MEMORY, DeviceKey, DeviceProfile, Neighbour
+from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
 from codl.profiler.log import History, Sample, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
@@ -92,8 +92,7 @@ class Campaign:
         self._log.append_end(references)
         lessons = teach(self._samples, references, self.device.info)
         profile = DeviceProfile(
-            name=self.device.info.name,
-            key=DeviceKey.of(self.device.info),
+            info=self.device.info,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=self._used() * self._budget,
             repeatability_pm10=find_repeatability(self._samples, references),

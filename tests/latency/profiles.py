@@ -3,7 +3,6 @@
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.latency.linear import LinearModel
 from codl.latency.profile import (
-    DeviceKey,
     DeviceProfile,
     Meeting,
     Neighbour,
@@ -28,8 +27,7 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
         high=(1.0, 1e8, 1e4),
     )
     return DeviceProfile(
-        name=info.name,
-        key=DeviceKey.of(info),
+        info=info,
         date="2026-01-01T00:00:00+00:00",
         seconds=60.0,
         repeatability_pm10=0.95,
