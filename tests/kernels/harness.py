@@ -139,7 +139,7 @@ def run_node(
     _fill(device, storages[node.output], None)
     batches = row.describe(node, graph, Boxes.of([region]), device.info, parameters)
     scratch = device.allocate(max(count_scratch(batch) for batch in batches))
-    device.fill(scratch, np.nan)
+    cl.enqueue_copy(device.queue, scratch, np.full(scratch.size // 4, np.nan, np.float32))
     for batch in batches:
         _launch(device, batch, storages, graph, scratch, source=row.source, parameters=parameters)
     return _read_output(device, storages[node.output])
