@@ -98,11 +98,12 @@ EMPTY = KernelDatabase()
 
 def digest_row(row: Implementation) -> str:
     """Return the SHA-256 of a row's kernel source, includes put in place."""
-    return _digest_source(row.source)
+    return digest_source(row.source)
 
 
 @cache
-def _digest_source(path: str) -> str:
+def digest_source(path: str) -> str:
+    """Return the SHA-256 of a kernel file, includes put in place."""
     return hashlib.sha256(read_source(path).encode()).hexdigest()
 
 

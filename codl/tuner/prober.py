@@ -66,7 +66,17 @@ class Prober:
         return self._bench.references.sampler.quiet_seconds(self.reference)
 
     def bound(self, selection: Selection, *, is_rough: bool = False) -> float:
-        """Return what the candidate cannot be faster than, in runs of the reference."""
+        """Return what the candidate cannot be faster than, in runs of the reference.
+
+        Raises:
+            OutOfTimeError: The deadline has passed; finding a bound may take measurements.
+        """
+        if not is_rough:
+            self._check_time()
+        return self.count_bound(selection, is_rough=is_rough)
+
+    def count_bound(self, selection: Selection, *, is_rough: bool = False) -> float:
+        """Return what `bound` returns, whatever the time."""
         return self._find_bound(selection, is_rough=is_rough).ratio(self.reference, self._bench.peaks)
 
     def count_wins(self, selection: Selection) -> int:
@@ -172,7 +182,7 @@ class Prober:
                 stage=stage,
                 reference=self.reference,
                 ratio=ratio,
-                bound_ratio=self.bound(selection),
+                bound_ratio=self.count_bound(selection),
                 error=error,
             )
         )

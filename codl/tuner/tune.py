@@ -9,12 +9,7 @@ from typing import Any
 
 from codl.catalog.candidates import iterate_candidates
 from codl.catalog.choose import choose
-from codl.catalog.database import (
-    Entry,
-    KernelDatabase,
-    entry_to_json,
-    read_entry,
-)
+from codl.catalog.database import Entry, KernelDatabase, digest_source, entry_to_json, read_entry
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.stored import user_path
 from codl.catalog.table import IMPLEMENTATIONS
@@ -28,7 +23,7 @@ from codl.tuner.report import ShapeReport, State, TuneReport
 from codl.tuner.search import SearchLimits, SearchResult, search
 from codl.tuner.store import read_user_database, write_database
 from codl.tuner.trial import Trial
-from codl.tuner.workbench import Workbench
+from codl.tuner.workbench import Key, Workbench
 from codl.tuner.workload import Shape
 
 LOG_NAME = "measurements.jsonl"
@@ -120,6 +115,7 @@ class _Tuner:
         """What earlier sessions found by shape, and the digests of all rows that it was chosen from."""
         self._quick: dict[str, dict[str, Measurement]] = {}
         self._bench: Workbench | None = None
+        self._loops: dict[Key, float] = {}
         self._read_log()
 
     def tune_shape(self, shape: Shape) -> ShapeReport:
@@ -180,7 +176,7 @@ class _Tuner:
             implementation=found.winner.implementation.name,
             parameters=found.winner.parameters,
             seconds=found.ratio * quiet,
-            bound_seconds=prober.bound(found.winner) * quiet,
+            bound_seconds=prober.count_bound(found.winner) * quiet,
             default_seconds=None if found.default_ratio is None else found.default_ratio * quiet,
             candidates=found.candidates,
             measured=found.measured,
@@ -198,6 +194,8 @@ class _Tuner:
         """Return the references and peaks, measured when they are first needed."""
         if self._bench is None:
             self._bench = Workbench.open(self._device)
+            self._bench.recall_loops(self._loops)
+            self._bench.record_loop = self._record_loop
             for entry in self._entries.values():
                 self._bench.count_win(entry.implementation, entry.parameters)
             peaks = self._bench.peaks
@@ -211,6 +209,26 @@ class _Tuner:
                 },
             )
         return self._bench
+
+    def _record_loop(self, key: Key, share: float) -> None:
+        name, parameters = key
+        values = {"loop": name, "parameters": dict(parameters), "digest": self._digest_loop(name)}
+        self._log.append("loop", {**values, "share": share})
+
+    def _digest_loop(self, name: str) -> str:
+        """Return what a loop's rate hangs on: its source, the driver's version."""
+        return f"{digest_source(name.split(maxsplit=1)[0])} {self._device.info.driver_version}"
+
+    def _read_loop(self, values: Mapping[str, Any]) -> None:
+        """Take up the rate of a loop that has not changed since; anything else is passed over."""
+        name, parameters, share = (values.get(field) for field in ("loop", "parameters", "share"))
+        if not isinstance(name, str) or not isinstance(parameters, dict) or not isinstance(share, float):
+            return
+        loops = {row.inner_loop for row in self._session.rows}
+        if name.split(" ")[0] not in loops or values.get("digest") != self._digest_loop(name):
+            return
+        if 0 < share <= 1 and all(type(value) is int for value in parameters.values()):
+            self._loops[name, tuple(parameters.items())] = share
 
     def _find_neighbours(self, shape: Shape, candidates: Sequence[Selection]) -> list[Selection]:
         """Return the candidates that won for this shape before its kernels changed, or for shapes nearby."""
@@ -232,6 +250,8 @@ class _Tuner:
                 known = self._quick.setdefault(measurement.shape, {})
                 known[measurement.candidate] = measurement
         for values in self._log.lines():
+            if values.get("what") == "loop":
+                self._read_loop(values)
             rows = values.get("rows")
             if values.get("what") != "result" or not isinstance(rows, dict):
                 continue

@@ -1,6 +1,6 @@
 """What is known of a device while it is tuned: its peaks, its inner loops, who has won so far."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from codl.catalog.spec import Parameters, Selection
@@ -24,6 +24,8 @@ class Workbench:
     peaks: Peaks
     loops: dict[Key, float] = field(default_factory=dict)
     """Floating-point operations a second of inner loops, by loop, depth and tile."""
+    record_loop: Callable[[Key, float], None] = lambda key, share: None
+    """Is told every loop that is measured, as a share of the device's peak."""
     wins: dict[Key, int] = field(default_factory=dict)
     """How often implementation and parameters have won."""
 
@@ -47,12 +49,20 @@ class Workbench:
         key = (f"{source} {depth}", tuple((name, parameters[name]) for name in _LOOP_PARAMETERS))
         rate = self.loops.get(key)
         if rate is None:
+            peak = max(self.peaks.flops.values())
             try:
                 rate = self.references.measure_loop(source, parameters, depth, self.peaks)
             except CodlError:
-                rate = max(self.peaks.flops.values())
+                rate = peak
             self.loops[key] = rate
+            if rate < peak:
+                self.record_loop(key, rate / peak)
         return rate
+
+    def recall_loops(self, shares: Mapping[Key, float]) -> None:
+        """Take up what an earlier session measured: rates as shares of the device's peak."""
+        peak = max(self.peaks.flops.values())
+        self.loops.update({key: share * peak for key, share in shares.items()})
 
     def count_win(self, implementation: str, parameters: Parameters) -> None:
         """Remember that a candidate has won."""

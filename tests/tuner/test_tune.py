@@ -277,3 +277,17 @@ def test_slices_of_a_tuned_operator_have_the_bits_of_the_whole(folder: Path) -> 
 
     slices = [*cut(expected.shape, 2, [1, 8]), *cut(expected.shape, 1, [5])]
     assert_right(DEVICE, graph, feeds, expected, slices=slices, selection=chosen)
+
+
+def test_loops_are_measured_once_for_all_sessions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def measure(source: str, parameters: Parameters, depth: int, peaks: object) -> float:
+        asked.append(f"{source} {depth} {sorted(parameters.items())}")
+        return 0.5 * max(BENCH.peaks.flops.values())
+
+    monkeypatch.setattr(BENCH.references, "measure_loop", measure)
+    tune(DEVICE, shapes_of(SMALL), Session(limits=FEW))
+    tune(DEVICE, shapes_of(replace(SMALL, image=(9, 11))), Session(limits=FEW))
+
+    assert 0 < len(asked) == len(set(asked)) == count_lines(folder, "loop")
