@@ -37,6 +37,7 @@ from codl.ir.regions import find_splittable_axes
 from codl.latency.predictor import Prediction, Predictor
 from codl.latency.store import find_profile
 from codl.partitioner.even import plan_single
+from codl.plan.check import find_problems
 from codl.plan.memory import plan_memory
 from codl.plan.places import find_owner
 from codl.plan.residency import find_published
@@ -229,7 +230,9 @@ def _draw_chain_plan(graph: Graph, names: Sequence[str], rng: np.random.Generato
             Chain(nodes=members, axis=axis, cuts=cuts),
             *base.steps[begin + len(nodes) :],
         )
-        return Plan(devices=tuple(names), steps=steps, planner="random", fingerprint=graph.fingerprint)
+        plan = Plan(devices=tuple(names), steps=steps, planner="random", fingerprint=graph.fingerprint)
+        if not list(find_problems(plan, graph)):
+            return plan
 
 
 def _describe(plan: Plan) -> str:

@@ -23,7 +23,7 @@ from codl.latency.files import DEVICE_FILE, load_profile, save_profile
 from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour
 from codl.latency.store import user_folder
 from codl.profiler.campaign import Campaign, Outcome, Report
-from codl.profiler.log import SampleLog, name_log
+from codl.profiler.log import SampleLog, claim_machine, name_log
 from codl.profiler.pairs import measure_neighbours
 from codl.profiler.workload import load_workload
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     names = [args.device] if args.device else args.devices
     devices = [open_device(opened.info.name) for opened in select_devices(names)]
     budget = args.budget or (QUICK_SECONDS if args.quick else DEFAULT_SECONDS)
-    with _show_progress() as show:
+    with claim_machine(user_folder(devices[0].info).parent), _show_progress() as show:
         everyone = [open_device(opened.info.name) for opened in select_devices(args.devices)]
         pairs = _measure_pairs(everyone, devices, show)
         outcomes = [

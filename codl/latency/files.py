@@ -139,6 +139,8 @@ def _format_row(row: RowModel) -> dict[str, Any]:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
+        if not path.is_file() and path.exists():
+            raise ValueError("no plain file")
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"more than {_MOST_BYTES} bytes")
         told = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)

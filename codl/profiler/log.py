@@ -137,8 +137,8 @@ class SampleLog:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ProfileError(
-                f"{self.path}: got another profiler at work on this device, expected to be alone; wait for "
-                "it, or end it: what it has measured is kept"
+                f"{self.path}: got another profiler at work, expected to be alone; wait for it, or end it: "
+                "what it has measured is kept"
             ) from error
         except OSError:  # a file system without locks
             return
@@ -160,6 +160,20 @@ class SampleLog:
             ) from error
 
 
+@contextmanager
+def claim_machine(folder: Path) -> Iterator[None]:
+    """Keep other profilers off the machine while the block runs: two at once measure each other.
+
+    Args:
+        folder: Where all profilers of a user look for each other.
+
+    Raises:
+        ProfileError: Another one is at work, or the folder cannot be written.
+    """
+    with SampleLog(folder / "profiling.lock"):
+        yield
+
+
 def name_log(folder: Path, key: DeviceKey) -> Path:
     """Return where the samples of a device with its driver are kept, apart from those of other drivers."""
     digest = hashlib.sha256(repr(key).encode()).hexdigest()
@@ -175,10 +189,10 @@ def read_log(path: Path) -> History:
     samples: list[Sample] = []
     references: list[Mapping[str, float]] = []
     ended_at = 0.0
+    lines: list[str] = []
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        lines = []
+        if path.is_file():  # a device or a pipe might never end
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise ProfileError(
             f"{path}: got {error}, expected samples; mend its permissions or remove it"

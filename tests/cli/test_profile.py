@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from codl.cli.main import main
 from codl.cli.profile import parse_seconds
 from codl.devices.drivers import OpenedDevice
-from codl.latency.files import DEVICE_FILE, load_profile
+from codl.latency.files import DEVICE_FILE, load_profile, save_profile
+from codl.latency.profile import DeviceKey
 from codl.latency.store import user_folder
+from codl.profiler.log import claim_machine, name_log
+from tests.latency.profiles import make_profile
 from tests.profiler.layers import small_layers
 
 FIGURES = {"name", "samples", "pm5", "pm10", "rmspe", "flops_pm10", "device"}
@@ -87,3 +91,52 @@ def test_broken_profile_is_shown_as_unusable(
 
     listed = {each["name"]: each for each in json.loads(capsys.readouterr().out)["devices"]}
     assert listed[devices[0].info.name]["profile"]["state"] == "unusable"
+
+
+def test_stale_renews_only_what_has_changed(
+    cache: Path,
+    devices: tuple[OpenedDevice, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    info = devices[0].info
+    fresh = make_profile(info)
+    row = "elementwise_unary__buffer"
+    save_profile(fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), user_folder(info))
+    monkeypatch.setattr("codl.cli.profile.load_workload", small_layers)
+
+    assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
+
+    renewed = load_profile(user_folder(info))
+    assert renewed.find_stale() == ()
+    assert renewed.rows[row].model != fresh.rows[row].model
+    others = {name: one for name, one in renewed.rows.items() if name != row}
+    assert others == {name: one for name, one in fresh.rows.items() if name != row}
+
+    capsys.readouterr()
+    assert main(["profile", "--devices", info.name, "--stale"]) == 0
+    assert "no kernel has changed" in capsys.readouterr().err
+
+
+def test_second_profiler_is_told(
+    cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = devices[0].info
+    with claim_machine(user_folder(info).parent):
+        assert main(["profile", "--devices", info.name, "--quick"]) == 2
+
+    assert "another profiler at work" in capsys.readouterr().err
+
+
+def test_full_disk_is_told(
+    cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no full disk to write to")
+    info = devices[0].info
+    user_folder(info).mkdir(parents=True)
+    name_log(user_folder(info), DeviceKey.of(info)).symlink_to("/dev/full")
+
+    assert main(["profile", "--devices", info.name, "--budget", "30s"]) == 2
+
+    assert "free space" in " ".join(capsys.readouterr().err.split())

@@ -77,6 +77,15 @@ def test_bytes_that_are_no_text_are_refused(folder: Path) -> None:
         load_profile(folder)
 
 
+@pytest.mark.parametrize("name", [DEVICE_FILE, PREDICTORS_FILE])
+def test_endless_file_is_refused(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    (folder / name).symlink_to("/dev/zero")
+
+    with pytest.raises(ProfileError, match="no plain file"):
+        load_profile(folder)
+
+
 def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
     def change(told: Told) -> None:
         place: Any = told

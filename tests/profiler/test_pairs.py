@@ -1,0 +1,52 @@
+"""Two devices at once, measured for real: meetings cost something, neighbours never speed anything up."""
+
+import numpy as np
+import pytest
+
+from codl.devices.drivers import OpenedDevice
+from codl.devices.opencl import Device, open_device
+from codl.ir.regions import Region
+from codl.profiler.overheads import count_runs, measure_copies, measure_launches, measure_maps
+from codl.profiler.pairs import measure_neighbours
+
+
+def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
+    if len(devices) < 2:
+        pytest.skip("one device")
+    pair = [open_device(opened.info.name) for opened in devices[:2]]
+
+    for neighbour in measure_neighbours(*pair):
+        assert all(1 <= slowdown < 1000 for row in neighbour.slowdown for slowdown in row)
+        assert neighbour.meeting is not None
+        assert 0 < neighbour.meeting.median_us <= neighbour.meeting.p95_us
+
+
+def test_launches_and_waits_cost_something(device: Device) -> None:
+    launch_us, wait_us = measure_launches(device)
+
+    assert 0 <= launch_us < wait_us + 1e4
+    assert wait_us > 0
+
+
+def test_more_bytes_take_longer_to_copy(device: Device) -> None:
+    for model in measure_copies(device).values():
+        small, large = np.ones((1, len(model.features))), np.full((1, len(model.features)), 1e6)
+        assert 0 < model.predict_us(small)[0] < model.predict_us(large)[0]
+
+
+def test_maps_are_known_where_memory_is_shared(device: Device) -> None:
+    assert set(measure_maps(device)) == ({"map", "unmap"} if device.info.is_unified else set())
+
+
+@pytest.mark.parametrize(
+    ("region", "runs"),
+    [
+        (Region((0, 0, 0, 0), (1, 8, 6, 4)), 1),
+        (Region((0, 0, 2, 0), (1, 8, 4, 4)), 1),
+        (Region((0, 2, 0, 0), (1, 4, 6, 4)), 24),
+        (Region((0, 0, 0, 1), (1, 8, 6, 3)), 6),
+    ],
+    ids=["whole", "rows", "channels", "columns"],
+)
+def test_runs_of_a_region(region: Region, runs: int) -> None:
+    assert count_runs(region, Region.whole((1, 8, 6, 4))) == runs
