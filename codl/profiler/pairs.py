@@ -16,7 +16,9 @@ from codl.ir.regions import Region
 from codl.latency.profile import COMPUTE, MEMORY, Meeting, Neighbour
 
 _MEETINGS = 400
-_TRIALS = 15
+_TRIALS = 11
+_LOADS_BESIDE = 4
+"""Of the other device, for one of the device that is timed: it is busy from before to after."""
 _LOAD_SECONDS = 2e-3
 """A load that is timed takes about this long."""
 _STREAM_BYTES = 1 << 26
@@ -90,7 +92,7 @@ def _time(device: Device, load: Call, other: Device | None = None, beside: Call 
     """Return how long a load takes, in seconds, while the other device is busy from before to after it."""
     with pinned_caller():
         if other is not None and beside is not None:
-            for _ in range(8):
+            for _ in range(_LOADS_BESIDE):
                 beside()
             other.queue.flush()
             time.sleep(2e-4)
