@@ -29,7 +29,8 @@ _LOOP_PRODUCTS = 20_000_000
 """Multiply-adds of one work-item of a loop: 0.2 to 4 ms on vector units."""
 _LEAST_SECONDS = 1e-3
 """A reference takes about this long: many times a launch, short beside a round."""
-_LEAST_TRIALS, _MOST_TRIALS, _MOST_SECONDS = 10, 60, 3.0
+_LEAST_TRIALS, _MOST_TRIALS = 10, 60
+_MOST_SECONDS, _LOOP_SECONDS = 3.0, 1.0
 _FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27))
 """Bytes over which the stream runs to find the bandwidth of each cache and of memory."""
 CACHED_BYTES = 1 << 24
@@ -104,18 +105,18 @@ class References:
             BuildError: The driver refused the kernel.
         """
         run, flops = prepare_loop(self.device, source, parameters, depth)
-        taken = self._take_fastest({"loop": time_call(run)})
+        taken = self._take_fastest({"loop": time_call(run)}, most_seconds=_LOOP_SECONDS)
         if not taken.is_settled:  # too busy a machine to know
             return max(peaks.flops.values())
         return flops / (taken.settled_ratio("loop", COMPUTE) * peaks.reference_seconds[COMPUTE])
 
-    def _take_fastest(self, rows: Mapping[str, Row]) -> Rounds:
+    def _take_fastest(self, rows: Mapping[str, Row], *, most_seconds: float = _MOST_SECONDS) -> Rounds:
         return self.sampler.take(
             rows,
             warmup=1,
             least_rounds=_LEAST_TRIALS,
             most_rounds=_MOST_TRIALS,
-            most_seconds=_MOST_SECONDS,
+            most_seconds=most_seconds,
             pause_seconds=0.0,
             until_settled=True,
         )

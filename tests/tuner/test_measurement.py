@@ -1,10 +1,10 @@
 """The log of measurements: nothing is lost, nothing half-written is believed, one writer at a time."""
 
-import json
 import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -101,23 +101,31 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         MeasurementLog(tmp_path)
 
 
-@pytest.fixture
-def small_disk() -> Iterator[int]:
-    """A limit on the size of files, which fails as a full disk does: in the middle of a line."""
-    limit, (soft, hard) = 700, resource.getrlimit(resource.RLIMIT_FSIZE)
+@contextmanager
+def small_disk(limit: int) -> Iterator[None]:
+    """Limit the size of files inside the block only: it fails as a full disk does, in the middle of a line."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
-def test_a_full_disk_keeps_what_was_measured_before(tmp_path: Path, small_disk: int) -> None:
+def test_a_full_disk_keeps_what_was_measured_before(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    fitting = small_disk // (len(json.dumps({"what": "measurement", **asdict(ONE)})) + 1)
     with MeasurementLog(path) as log:
-        for _ in range(fitting):
+        log.add(ONE)
+        log.add(ONE)
+        with (
+            small_disk(path.stat().st_size + 100),
+            pytest.raises(ProfileError, match="free or unlock its disk"),
+        ):
             log.add(ONE)
-        with pytest.raises(ProfileError, match="free or unlock its disk"):
-            log.add(ONE)
-        assert list(log.measurements()) == [ONE] * fitting
+        assert list(log.measurements()) == [ONE, ONE]
+        assert path.read_bytes().splitlines()[-1].startswith(b'{"what": "measurement"')
+    with MeasurementLog(path) as log:
+        log.add(ONE)
+        assert list(log.measurements()) == [ONE, ONE, ONE]
