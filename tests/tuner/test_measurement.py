@@ -103,7 +103,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 @contextmanager
 def small_disk(limit: int) -> Iterator[None]:
-    """Limit the size of files inside the block only: it fails as a full disk does, in the middle of a line."""
+    """Limit the size of files inside the block only: it fails as a full disk does, in the middle of one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
