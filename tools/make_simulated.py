@@ -115,8 +115,17 @@ def make_profile(kind: DeviceKind) -> DeviceProfile:
 def _make_model(row: str, us_per_flop: float) -> LinearModel:
     """Return the time of arithmetic, or of moving bytes as fast as the printed transform does."""
     moves = row.startswith(MOVES)
-    feature, us = ("written", 1 / _TRANSFORM_BYTES_PER_US) if moves else (FLOPS, us_per_flop)
-    return LinearModel(features=(feature,), coefficients=(max(us, 1e-12),), low=(0.0,), high=(_LARGEST,))
+    features: tuple[str, ...] = (FLOPS,)
+    us = us_per_flop
+    if moves:
+        features, us = ("written", "strided.written"), 1 / _TRANSFORM_BYTES_PER_US
+    count = len(features)
+    return LinearModel(
+        features=features,
+        coefficients=(max(us, 1e-12),) * count,
+        low=(0.0,) * count,
+        high=(_LARGEST,) * count,
+    )
 
 
 def _count_flops(network: str, info: DeviceInfo) -> tuple[float, float]:

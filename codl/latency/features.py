@@ -87,6 +87,11 @@ def extract_features(
     return Features(names=names, values=values, moved_bytes=moved, flops=flops)
 
 
+def stage_of(name: str) -> str:
+    """Return which launches a feature is of: what stands before its name, empty for plain ones."""
+    return name.rpartition(".")[0]
+
+
 def _list_amounts(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -> Mapping[str, Any]:
     """Return by name what one launch does, [count] each."""
     read, written = batch.read_bytes.astype(np.float64), batch.written_bytes.astype(np.float64)

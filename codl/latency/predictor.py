@@ -16,7 +16,7 @@ from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
-from codl.latency.features import extract_features
+from codl.latency.features import Features, extract_features, stage_of
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
 from codl.machine import DeviceInfo
 
@@ -110,6 +110,7 @@ class Predictor:
         """
         known = self._find_row(selection.implementation.name)
         features = extract_features(batches, selection.parameters, epilogue)
+        self._check_stages(selection.implementation.name, features, known)
         values = features.select(known.model.features)
         kernel_us = known.model.predict_us(values)
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
@@ -182,6 +183,18 @@ class Predictor:
         mix = np.stack([1 - theirs, theirs])
         slowdown = np.einsum("ic,ij,jc->c", own, np.asarray(neighbour.slowdown), mix)
         return np.asarray(prediction.us * slowdown)
+
+    def _check_stages(self, name: str, features: Features, known: RowModel) -> None:
+        """Raise an error when launches do work of a sort that no sample did: it would seem to cost nothing."""
+        if self.profile.origin is Origin.SIMULATED:
+            return
+        missing = set(map(stage_of, features.names)) - set(map(stage_of, known.model.features))
+        if missing:
+            raise ProfileError(
+                f"profile of {self.profile.name}: got launches of {name} unlike all samples "
+                f"({', '.join(sorted(missing))}), expected such as were measured; "
+                f"run `codl profile --device {self.info.name}`"
+            )
 
     def _find_row(self, name: str) -> RowModel:
         known = self.profile.rows.get(name)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codl.latency.features import FloatMatrix
+from codl.latency.features import FloatMatrix, stage_of
 from codl.latency.linear import LinearModel
 from codl.latency.profile import Quality
 
@@ -116,7 +116,11 @@ def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearMo
     coefficients = coefficients / scales
     shares = coefficients * values.mean(axis=0) if len(us) else coefficients
     used = [place for place in range(len(names)) if coefficients[place] > 0 and shares[place] > 0]
-    used = used or [0]
+    known = {stage_of(names[place]) for place in used}
+    for place, name in enumerate(names):  # a stage that costs nothing is known all the same
+        if stage_of(name) not in known:
+            known.add(stage_of(name))
+            used.append(place)
     return LinearModel(
         features=tuple(names[place] for place in used),
         coefficients=tuple(max(float(coefficients[place]), 1e-12) for place in used),

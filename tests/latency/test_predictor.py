@@ -91,6 +91,13 @@ def test_stale_predictor_is_an_error_and_only_its_own_row() -> None:
     assert predictor.profile.find_stale() == ("conv2d_gemm__buffer",)
 
 
+def test_launch_unlike_all_samples_is_an_error(predictor: Predictor) -> None:
+    turned = NODES["heads-times-constant"]  # matrices that do not lie along memory
+
+    with pytest.raises(ProfileError, match="unlike all samples"):
+        predictor.predict(turned.node, turned.graph, Boxes.whole((1, 4, 50, 20), 1))
+
+
 @pytest.mark.parametrize(
     "change", [{"driver_version": "2"}, {"units": 7}, {"device_name": "another"}, {"vector_width": 16}]
 )

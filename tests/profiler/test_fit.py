@@ -62,6 +62,14 @@ def test_zero_feature_is_left_out() -> None:
     assert "read" not in fit_linear(NAMES, values, values @ [5.0, 1e-3, 1e-4]).features
 
 
+def test_stage_without_cost_stays_known() -> None:
+    values = np.concatenate([work(50), np.zeros((50, 1))], axis=1)
+
+    model = fit_linear((*NAMES, "strided.launches"), values, values[:, :3] @ [5.0, 1e-3, 1e-4])
+
+    assert "strided.launches" in model.features
+
+
 def test_held_out_samples_are_whole_layers_and_about_a_third() -> None:
     groups = [f"layer{place // 4}" for place in range(120)]
 
