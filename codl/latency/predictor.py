@@ -185,7 +185,7 @@ class Predictor:
         return np.asarray(prediction.us * slowdown)
 
     def _check_stages(self, name: str, features: Features, known: RowModel) -> None:
-        """Raise an error when launches do work of a sort that no sample did: it would seem to cost nothing."""
+        """Raise an error when launches do work of a sort that no sample did: it would seem to be free."""
         if self.profile.origin is Origin.SIMULATED:
             return
         missing = set(map(stage_of, features.names)) - set(map(stage_of, known.model.features))

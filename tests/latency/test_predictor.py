@@ -8,6 +8,7 @@ import pytest
 from codl.catalog.choose import choose
 from codl.errors import ProfileError
 from codl.ir.boxes import Boxes, Region
+from codl.latency.linear import LinearModel
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Origin
 from tests.catalog.nodes import NODES, Sample, device_info
@@ -63,7 +64,7 @@ def test_slice_unlike_all_samples_is_flagged(predictor: Predictor) -> None:
     whole = Region.whole(graph.shape(node.output))
     row = choose(node, graph, INFO).implementation.name
     model = predictor.profile.rows[row]
-    narrow = replace(model, model=replace(model.model, high=(1.0, 10_000.0)))
+    narrow = replace(model, model=replace(model.model, high=(1.0, 10_000.0) * 4))
     strict = Predictor(predictor.profile.with_rows({row: narrow}), INFO)
 
     flags = strict.predict(node, graph, Boxes.of([whole, whole.cut(2, 0, 2)])).is_extrapolated
@@ -93,9 +94,12 @@ def test_stale_predictor_is_an_error_and_only_its_own_row() -> None:
 
 def test_launch_unlike_all_samples_is_an_error(predictor: Predictor) -> None:
     turned = NODES["heads-times-constant"]  # matrices that do not lie along memory
+    row = predictor.profile.rows["gemm_plain__buffer"]
+    plain = LinearModel(features=("launches",), coefficients=(1.0,), low=(1.0,), high=(1.0,))
+    profile = predictor.profile.with_rows({"gemm_plain__buffer": replace(row, model=plain)})
 
     with pytest.raises(ProfileError, match="unlike all samples"):
-        predictor.predict(turned.node, turned.graph, Boxes.whole((1, 4, 50, 20), 1))
+        Predictor(profile, INFO).predict(turned.node, turned.graph, Boxes.whole((1, 4, 50, 20), 1))
 
 
 @pytest.mark.parametrize(
