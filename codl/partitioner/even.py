@@ -1,16 +1,23 @@
-"""Plans that need no profile: one device for all, or fixed shares along chains of fixed length."""
+"""Plans that need no profile: one device for all, or fixed shares along chains."""
 
 from collections.abc import Sequence
+from math import prod
 
 from codl.errors import PlanError
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import HostCall
-from codl.ir.regions import find_splittable_axes
-from codl.plan.residency import find_published
+from codl.ir.ops import Conv2d, HostCall, MatMul
+from codl.ir.regions import Region, find_splittable_axes
+from codl.plan.residency import find_published, share_step
 from codl.plan.steps import Chain, Cut, Host, Plan, Run, Step
 
 PREFERRED_AXES = (2, 1, 0)
 """Height first, as most operators of most networks do best (CoDL, section 6); then channels, then batch."""
+_MEETING_WORK = 12e6
+"""Work, in flops, that takes about as long as a meeting of two devices: what a longer chain may repeat.
+
+Source:
+    A meeting of two CPU drivers takes about 50 us; a core of a Zen 5 does 250 Gflop/s.
+"""
 
 
 def plan_single(graph: Graph, *, device: str, devices: Sequence[str] | None = None) -> Plan:
@@ -54,7 +61,8 @@ def plan_even(
         graph: The network.
         devices: Device names; device i gets share i.
         ratios: Shares, one for each device, that sum to 1; equal ones by default.
-        max_chain_length: Most operators in a chain, at least 1.
+        max_chain_length: Most operators in a chain, at least 1. A chain ends earlier where another operator
+            would make the devices compute more twice than a meeting costs.
         axes: Axes to cut along, the first that an operator can be cut along wins.
 
     Raises:
@@ -83,6 +91,7 @@ def plan_even(
             and axis == chain_axis
             and len(chain) < max_chain_length
             and any(member.output in node.inputs for member in chain)
+            and _is_worth_joining(chain, node, axis, graph, shares)
         )
         if not joins and chain:
             steps.append(_make_chain(chain, chain_axis, graph, shares))
@@ -104,6 +113,45 @@ def _choose_axis(node: Node, graph: Graph, axes: Sequence[int], device_count: in
         if axis in splittable and shape[axis] >= device_count:
             return axis
     return None
+
+
+def _is_worth_joining(
+    chain: Sequence[Node], node: Node, axis: int, graph: Graph, shares: Sequence[float]
+) -> bool:
+    """Return whether a longer chain repeats little: its halos grow with every operator behind them."""
+    before, after = (_count_repeated(nodes, axis, graph, shares) for nodes in (chain, [*chain, node]))
+    return after - before <= _MEETING_WORK
+
+
+def _count_repeated(nodes: Sequence[Node], axis: int, graph: Graph, shares: Sequence[float]) -> float:
+    """Return the flops that a chain costs beyond those of its nodes computed once."""
+    step = _make_chain(nodes, axis, graph, shares)
+    members = {node.name: node for node in nodes}
+    done = sum(
+        _count_work(members[name], region, graph)
+        for share in share_step(step, graph, [""] * len(shares))
+        for name, region in share.computes.items()
+    )
+    return done - sum(_count_work(node, Region.whole(graph.shape(node.output)), graph) for node in nodes)
+
+
+def _count_work(node: Node, region: Region, graph: Graph) -> float:
+    """Return the flops of a region: two for each weight that an output sees, or for each of its inputs.
+
+    Convolutions in tiles compute whole ones.
+    """
+    match node.op:
+        case Conv2d():
+            weights = prod(graph.shape(node.inputs[1])[1:])
+            rows, columns = (
+                -(-region.end[axis] // side) * side - region.begin[axis] // side * side
+                for axis, side in zip((2, 3), node.op.tile, strict=True)
+            )
+            return 2.0 * weights * region.shape[0] * region.shape[1] * rows * columns
+        case MatMul():
+            return 2.0 * graph.shape(node.inputs[0])[-1] * region.size
+        case _:
+            return 2.0 * len(node.inputs) * region.size
 
 
 def _make_chain(nodes: Sequence[Node], axis: int, graph: Graph, shares: Sequence[float]) -> Chain:
