@@ -121,11 +121,12 @@ def _format_device(profile: DeviceProfile) -> dict[str, Any]:
         "launch_us": float(f"{profile.launch_us:.4g}"),
         "wait_us": float(f"{profile.wait_us:.4g}"),
         "sharing": {name: format_model(model) for name, model in sorted(profile.sharing.items())},
-        "neighbours": {name: _format_neighbour(one) for name, one in sorted(profile.neighbours.items())},
+        "neighbours": {name: format_neighbour(one) for name, one in sorted(profile.neighbours.items())},
     }
 
 
-def _format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
+def format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
+    """Return a neighbour as JSON values."""
     told: dict[str, Any] = {"slowdown": [[round(one, 4) for one in row] for row in neighbour.slowdown]}
     if neighbour.meeting is not None:
         told["meeting"] = asdict(neighbour.meeting)
@@ -187,7 +188,7 @@ def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
         launch_us=read_number(told.get("launch_us"), "launch_us"),
         wait_us=read_number(told.get("wait_us"), "wait_us"),
         sharing={name: parse_model(one, f"sharing.{name}") for name, one in sharing.items()},
-        neighbours={name: _parse_neighbour(one, f"neighbours.{name}") for name, one in neighbours.items()},
+        neighbours={name: parse_neighbour(one, f"neighbours.{name}") for name, one in neighbours.items()},
     )
 
 
@@ -213,7 +214,12 @@ def _parse_facts(told: Any, kind: type[Facts]) -> Facts:
     return kind(**values)
 
 
-def _parse_neighbour(told: Any, where: str) -> Neighbour:
+def parse_neighbour(told: Any, where: str) -> Neighbour:
+    """Return the neighbour in JSON values.
+
+    Raises:
+        ProfileError: It is none.
+    """
     entries = _entries(told, where)
     table = entries.get("slowdown")
     if not isinstance(table, list) or [len(row) if isinstance(row, list) else 0 for row in table] != [2, 2]:

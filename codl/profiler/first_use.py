@@ -1,46 +1,74 @@
-"""A profile for a device that nobody has profiled: a shipped one, or a relative's, scaled in seconds."""
+"""Profiles for devices that nobody has profiled: shipped ones, or a relative's, scaled in seconds."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from itertools import combinations
+from typing import Any
 
-from codl.devices.opencl import Device
+from codl.devices.opencl import Device, open_device
 from codl.devices.reference import COMPUTE, MEMORY, References
 from codl.errors import ProfileError
-from codl.latency.files import format_lines, write_whole
+from codl.latency.files import format_lines, format_neighbour, parse_neighbour, write_whole
 from codl.latency.linear import read_number
-from codl.latency.profile import DeviceKey, DeviceProfile
+from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin
 from codl.latency.store import borrow, find_profile, find_relative, user_folder
+from codl.machine import DeviceInfo
+from codl.profiler.pairs import measure_neighbours
 from codl.profiler.survey import REFERENCE_WORK
 
-_FILE = "reference.json"
+_FILE, _NEIGHBOURS_FILE = "reference.json", "neighbours.json"
 _ROUNDS = 15
 _US = 1e6
 
 
-def find_or_borrow(device: Device) -> DeviceProfile | None:
+def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
+    """Return by name the best profiles there are for devices that work together.
+
+    Devices whose driver and kind nobody profiled are left out. What profiles do not say of two devices
+    beside each other (a borrowed profile knows no neighbours) is measured in about a second, and kept.
+
+    Raises:
+        DeviceError: A device that had to be measured failed.
+        ProfileError: A profile of the user's own is broken or was measured with another driver.
+    """
+    found = {info.name: profile for info in infos if (profile := find_or_borrow(info)) is not None}
+    known = {info.name: info for info in infos}
+    for pair in combinations(found, 2):
+        if any(
+            other not in found[name].neighbours and found[name].origin is not Origin.SIMULATED
+            for name, other in (pair, pair[::-1])
+        ):
+            one, two = _measure_beside(known[pair[0]], known[pair[1]])
+            for name, other, neighbour in ((*pair, one), (*pair[::-1], two)):
+                profile = found[name]
+                found[name] = replace(profile, neighbours={other: neighbour, **profile.neighbours})
+    return found
+
+
+def find_or_borrow(info: DeviceInfo) -> DeviceProfile | None:
     """Return the best profile there is for a device; None where codl ships none of its driver and kind.
 
     The reference kernels run when a relative's profile has to be scaled; what they took is kept.
 
     Raises:
+        DeviceError: A device that had to be measured failed.
         ProfileError: The user's own profile is broken or was measured with another driver.
     """
-    profile = find_profile(device.info)
+    profile = find_profile(info)
     if profile is not None:
         return profile
-    relative = find_relative(device.info)
-    return None if relative is None else borrow(relative, device.info, measure_references(device))
+    relative = find_relative(info)
+    return None if relative is None else borrow(relative, info, measure_references(open_device(info.name)))
 
 
 def measure_references(device: Device) -> dict[str, float]:
     """Return what the reference kernels take on a quiet device, in us; kept between processes."""
-    path = user_folder(device.info) / _FILE
     key = asdict(DeviceKey.of(device.info))
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told["device"] == key:
-            values = told["reference_us"]
-            return {name: read_number(values[name], name, least=1e-3) for name in (COMPUTE, MEMORY)}
+        values = _read(device.info, _FILE, device=key)["reference_us"]
+        return {name: read_number(values[name], name, least=1e-3) for name in (COMPUTE, MEMORY)}
     except (OSError, ValueError, KeyError, TypeError, RecursionError, ProfileError):
         pass  # measured again
     references = References(device)
@@ -50,9 +78,39 @@ def measure_references(device: Device) -> dict[str, float]:
         name: sampler.quiet_seconds(name) * _US * REFERENCE_WORK[name] / references.work[name]
         for name in (COMPUTE, MEMORY)
     }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, format_lines({"device": key, "reference_us": found}))
-    except OSError:
-        pass  # a cache that cannot be written is measured again next time
+    _keep(device.info, _FILE, {"device": key, "reference_us": found})
     return found
+
+
+def _measure_beside(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:
+    """Return what two devices do to each other, the first's first; kept between processes."""
+    keys = [asdict(DeviceKey.of(info)) for info in (first, second)]
+    where = f"{second.name}.{_NEIGHBOURS_FILE}"
+    try:
+        told = _read(first, where, device=keys[0], other=keys[1])
+        return parse_neighbour(told["first"], "first"), parse_neighbour(told["second"], "second")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, ProfileError):
+        pass  # measured again
+    one, two = measure_neighbours(open_device(first.name), open_device(second.name))
+    told = {"device": keys[0], "other": keys[1], "first": format_neighbour(one)}
+    _keep(first, where, {**told, "second": format_neighbour(two)})
+    return one, two
+
+
+def _read(info: DeviceInfo, name: str, **expected: Any) -> Mapping[str, Any]:
+    """Return what was kept of a device.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError, RecursionError: Nothing, or not of these devices.
+    """
+    told: Mapping[str, Any] = json.loads((user_folder(info) / name).read_text(encoding="utf-8"))
+    if any(told[name] != value for name, value in expected.items()):
+        raise ValueError("of other devices")
+    return told
+
+
+def _keep(info: DeviceInfo, name: str, told: Mapping[str, Any]) -> None:
+    path = user_folder(info) / name
+    with suppress(OSError):  # a cache that cannot be written is measured again next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, format_lines(told))
