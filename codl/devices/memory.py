@@ -78,6 +78,17 @@ def storage_order(rank: int) -> tuple[int, ...]:
     return _STORAGE_ORDERS.get(rank, tuple(range(rank)))
 
 
+def count_runs(region: Region, whole: Region) -> int:
+    """Return how many runs of neighbouring bytes a region has in storage order inside ``whole``."""
+    order = storage_order(len(whole.begin))
+    runs, is_whole = 1, True
+    for axis in reversed(order):
+        if not is_whole:
+            runs *= region.shape[axis]
+        is_whole = is_whole and region.shape[axis] == whole.shape[axis]
+    return runs
+
+
 def allocate_host(floats: int) -> npt.NDArray[np.float32]:
     """Return a page-aligned array that a zero-copy buffer can stand on."""
     raw = np.empty(max(1, floats) * FLOAT_BYTES + PAGE_BYTES, np.uint8)

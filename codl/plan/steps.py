@@ -39,7 +39,11 @@ class Run:
     share_us: float | None = None
     """Predicted time until others have what it publishes, or it has what it reads."""
     sync_us: float | None = None
-    """Predicted time of waiting for other devices."""
+    """Predicted time of meeting other devices, beyond their work."""
+    total_us: float | None = None
+    """By how much the step is predicted to make a run longer; what overlaps counts once."""
+    device_us: tuple[float, ...] = ()
+    """Predicted time of kernels on each of the plan's devices; empty where nothing was predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,11 @@ class Chain:
     share_us: float | None = None
     """Predicted time until others have what it publishes, or it has what it reads."""
     sync_us: float | None = None
-    """Predicted time of waiting for other devices."""
+    """Predicted time of meeting other devices, beyond their work."""
+    total_us: float | None = None
+    """By how much the step is predicted to make a run longer; what overlaps counts once."""
+    device_us: tuple[float, ...] = ()
+    """Predicted time of kernels on each of the plan's devices; empty where nothing was predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +85,11 @@ class Host:
     share_us: float | None = None
     """Predicted time until it has what it reads, and others have what it writes."""
     sync_us: float | None = None
-    """Predicted time of waiting for devices."""
+    """Predicted time of meeting devices, beyond their work."""
+    total_us: float | None = None
+    """By how much the step is predicted to make a run longer."""
+    device_us: tuple[float, ...] = ()
+    """Predicted time of kernels on each of the plan's devices; empty where nothing was predicted."""
 
 
 Step = Run | Chain | Host
@@ -218,24 +230,28 @@ def _read_memory(values: Any) -> tuple[DeviceMemory, ...]:
     return tuple(found)
 
 
-_TIMES = ("compute_us", "share_us", "sync_us")
+_TIMES = ("compute_us", "share_us", "sync_us", "total_us")
 
 
 def _step_values(step: Step) -> dict[str, Any]:
     """Return a step as JSON values: a run as a chain of one node that is not cut."""
     values = asdict(step)
     if isinstance(step, Run):
-        times = {name: values[name] for name in _TIMES}
+        times = {name: values[name] for name in (*_TIMES, "device_us")}
         return {"kind": "run", "nodes": [step.node], "device": step.device, "axis": None, "cuts": [], **times}
     return values
 
 
 def _read_times(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    return {name: _typed(fields, where, name, float | int | None, None) for name in _TIMES}
+    times = {name: _typed(fields, where, name, float | int | None, None) for name in _TIMES}
+    by_device = fields.get("device_us", ())
+    if not isinstance(by_device, list | tuple) or not all(type(us) in (int, float) for us in by_device):
+        raise PlanError(f"{where}.device_us: got {by_device!r}, expected a list of numbers")
+    return {**times, "device_us": tuple(by_device)}
 
 
 def _read_run(values: Any, where: str) -> Run:
-    fields = _take(values, where, {"kind", "node", "nodes", "device", "axis", "cuts", *_TIMES})
+    fields = _take(values, where, {"kind", "node", "nodes", "device", "axis", "cuts", "device_us", *_TIMES})
     nodes = _strings(fields, where, "nodes") if "nodes" in fields else (_typed(fields, where, "node", str),)
     if len(nodes) != 1 or fields.get("node", nodes[0]) != nodes[0]:
         raise PlanError(f"{where}.nodes: got {list(nodes)}, expected one node; give each a step of its own")
@@ -250,7 +266,7 @@ def _read_step(values: Any, where: str) -> Step:
     if kind == "run":
         return _read_run(values, where)
     if kind == "chain":
-        fields = _take(values, where, {"kind", "nodes", "axis", "cuts", *_TIMES})
+        fields = _take(values, where, {"kind", "nodes", "axis", "cuts", "device_us", *_TIMES})
         cuts = fields.get("cuts")
         if not isinstance(cuts, list | tuple):
             raise PlanError(f"{where}.cuts: got {type(cuts).__name__}, expected a list")

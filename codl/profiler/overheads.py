@@ -8,7 +8,7 @@ import numpy as np
 from codl.devices.limits import pinned_caller
 from codl.devices.loads import prepare_sweep, prepare_write
 from codl.devices.mapping import HeldRegion
-from codl.devices.memory import HostCopy, place_host, place_in, place_shared
+from codl.devices.memory import HostCopy, count_runs, place_host, place_in, place_shared
 from codl.devices.opencl import Device
 from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
@@ -126,17 +126,6 @@ def measure_maps(device: Device) -> dict[str, LinearModel]:
     return {
         name: fit_linear(("calls", "bytes"), np.array(values), np.array(us)) for name, us in times.items()
     }
-
-
-def count_runs(region: Region, whole: Region) -> int:
-    """Return how many runs of neighbouring bytes a region has in storage order inside ``whole``."""
-    order = (0, 2, 3, 1) if len(whole.begin) == 4 else tuple(range(len(whole.begin)))
-    runs, is_whole = 1, True
-    for axis in reversed(order):
-        if not is_whole:
-            runs *= region.shape[axis]
-        is_whole = is_whole and region.shape[axis] == whole.shape[axis]
-    return runs
 
 
 def _time(device: Device, call: Callable[[], object]) -> Row:

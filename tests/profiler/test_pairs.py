@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from codl.devices.drivers import OpenedDevice
+from codl.devices.memory import count_runs
 from codl.devices.opencl import Device, open_device
 from codl.ir.regions import Region
-from codl.profiler.overheads import count_runs, measure_copies, measure_launches, measure_maps
+from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.pairs import measure_neighbours
 
 

@@ -1,0 +1,142 @@
+"""Devices working side by side, as a clock sees them: what runs, who is waited for, what that takes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.latency.predictor import Predictor
+
+_NOTHING = 1e-9
+"""Less work than this is none, in us."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What a device has been told to do for one step."""
+
+    step: int
+    us: float
+    """Left to do when it works alone."""
+    memory_us: float
+    """As much of it as memory limits."""
+
+
+class Clock:
+    """Advances devices that share a machine and slow each other down while both work.
+
+    What a device is told to do begins when the host feeds the devices, as the executor does at each meeting.
+
+    Args:
+        predictors: One for each device of the plan, in its order.
+    """
+
+    def __init__(self, predictors: Sequence[Predictor]) -> None:
+        self._predictors = tuple(predictors)
+        self._tables = _read_slowdowns(predictors)
+        self._pending: list[list[Work]] = [[] for _ in predictors]
+        self._queues: list[list[Work]] = [[] for _ in predictors]
+        self.now_us = 0.0
+        self.step_us: dict[int, float] = {}
+        """Step -> time that passed for it."""
+
+    def tell(self, device: int, *, step: int, us: float, memory_us: float) -> None:
+        """Give a device work for a step; it begins when the host feeds the devices next."""
+        if us > 0:
+            self._pending[device].append(Work(step=step, us=us, memory_us=memory_us))
+
+    def feed(self) -> None:
+        """Let every device begin what it was told."""
+        for queue, pending in zip(self._queues, self._pending, strict=True):
+            queue.extend(pending)
+            pending.clear()
+
+    def wait(self, devices: Sequence[int]) -> None:
+        """Let time pass until some devices have done all that they began; the last one's steps took it."""
+        start = self.now_us
+        taken: list[dict[int, float]] = [{} for _ in self._queues]
+        last = None
+        while awaited := [device for device in devices if self._queues[device]]:
+            last = awaited[-1]
+            self._advance(self._find_next_us(), taken)
+        elapsed = self.now_us - start
+        if last is None or not elapsed:
+            return
+        whole = sum(taken[last].values())
+        for step, us in taken[last].items():
+            self._note(step, elapsed * us / whole)
+
+    def spend(self, us: float, *, step: int) -> None:
+        """Let time pass that the host needs for a step; devices go on with what they have begun."""
+        taken: list[dict[int, float]] = [{} for _ in self._queues]
+        end = self.now_us + us
+        while any(self._queues) and self.now_us < end - _NOTHING:
+            self._advance(min(self._find_next_us(), end - self.now_us), taken)
+        self.now_us = end
+        self._note(step, us)
+
+    def _note(self, step: int, us: float) -> None:
+        self.step_us[step] = self.step_us.get(step, 0.0) + us
+
+    def _find_next_us(self) -> float:
+        """Return how long it takes until some device has done some step's work."""
+        return min(queue[0].us * self._slowdown(device) for device, queue in enumerate(self._queues) if queue)
+
+    def _advance(self, us: float, taken: Sequence[dict[int, float]]) -> None:
+        slowdowns = [self._slowdown(device) if queue else 1.0 for device, queue in enumerate(self._queues)]
+        for device, queue in enumerate(self._queues):
+            if not queue:
+                continue
+            work = queue[0]
+            done = min(work.us, us / slowdowns[device])
+            taken[device][work.step] = taken[device].get(work.step, 0.0) + us
+            work.memory_us -= work.memory_us * done / work.us
+            work.us -= done
+            if work.us <= _NOTHING:
+                queue.pop(0)
+        self.now_us += us
+
+    def _slowdown(self, device: int) -> float:
+        """Return by how much a device is slower for what the others do at the moment."""
+        own = _mix(self._queues[device][0])
+        factor = 1.0
+        for other, queue in enumerate(self._queues):
+            if other != device and queue:
+                factor *= float(own @ self._tables[device][other] @ _mix(queue[0]))
+        return factor
+
+
+def find_meeting_us(predictors: Sequence[Predictor], devices: Sequence[int]) -> float:
+    """Return what it costs to start some devices and wait for them, beyond their work.
+
+    Args:
+        predictors: One for each device of the plan.
+        devices: Indices of those that are waited for, at least one.
+
+    Raises:
+        ProfileError: Two of them were never measured together.
+    """
+    if len(devices) == 1:
+        return predictors[devices[0]].profile.wait_us
+    pairs = combinations((predictors[device] for device in devices), 2)
+    return max(one.find_meeting(other.profile.name).median_us for one, other in pairs)
+
+
+def _mix(work: Work) -> npt.NDArray[np.float64]:
+    share = min(1.0, work.memory_us / work.us)
+    return np.array([1 - share, share])
+
+
+def _read_slowdowns(
+    predictors: Sequence[Predictor],
+) -> list[list[npt.NDArray[np.float64]]]:
+    """Return [device][other] how much slower the device is; one never measured with it disturbs nothing."""
+    nothing = np.ones((2, 2))
+
+    def find(one: Predictor, other: Predictor) -> npt.NDArray[np.float64]:
+        neighbour = one.profile.neighbours.get(other.profile.name)
+        return nothing if neighbour is None else np.asarray(neighbour.slowdown, np.float64)
+
+    return [[find(one, other) for other in predictors] for one in predictors]

@@ -1,0 +1,121 @@
+"""Prices: of what the executor does, no more and no less."""
+
+from dataclasses import replace
+
+import pytest
+
+from codl.errors import ProfileError
+from codl.ir.regions import Boxes
+from codl.partitioner.cost import price_plan
+from codl.partitioner.even import plan_even, plan_single
+from codl.plan.schedule import Copy, Launch, Meet, make_schedule
+from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.steps import Chain, Plan
+from tests.graphs import host_between, residual_block
+from tests.partitioner.profiles import MEETING_US, arrange_coherently, make_predictors
+
+GRAPH = residual_block(height=64)
+LEFT, RIGHT = make_predictors(slower=2.0)
+COHERENT = arrange_coherently((LEFT, RIGHT))
+EVEN = plan_even(GRAPH, devices=("left", "right"), max_chain_length=2)
+
+
+def test_single_plan_is_the_sum_of_its_kernels_and_a_wait() -> None:
+    plan = plan_single(GRAPH, device="left", devices=("left", "right"))
+    kernels = [
+        LEFT.predict(node, GRAPH, Boxes.whole(GRAPH.shape(node.output), 1)).us[0] for node in GRAPH.nodes
+    ]
+
+    priced = price_plan(plan, GRAPH, (LEFT, RIGHT), COHERENT)
+
+    assert priced.predicted_us == pytest.approx(sum(kernels) + LEFT.profile.wait_us)
+    assert priced.best_single_us == pytest.approx(priced.predicted_us)
+    assert [step.compute_us for step in priced.steps] == pytest.approx(kernels)
+    assert [step.device_us[0] for step in priced.steps] == pytest.approx(kernels)
+    assert [step.device_us[1] for step in priced.steps] == [0.0] * len(kernels)
+
+
+def test_chain_takes_as_long_as_the_larger_sum_of_slices_and_a_meeting() -> None:
+    (left, right) = (
+        sum(
+            float(predictor.predict(GRAPH.nodes_by_name[a.node], GRAPH, Boxes.of([a.region])).us[0])
+            for a in make_schedule(GRAPH, EVEN, COHERENT).actions
+            if isinstance(a, Launch) and a.step == 0 and a.device == index
+        )
+        for index, predictor in enumerate((LEFT, RIGHT))
+    )
+
+    step = price_plan(EVEN, GRAPH, (RIGHT, LEFT), COHERENT).steps[0]
+
+    assert step.device_us == pytest.approx((left, right))
+    assert step.compute_us == max(left, right)
+    assert step.sync_us == 0
+    assert step.total_us == pytest.approx(right + step.share_us)  # type: ignore[operator]
+
+
+def test_steps_add_up_to_the_run() -> None:
+    priced = price_plan(EVEN, GRAPH, (LEFT, RIGHT), COHERENT)
+
+    assert sum(step.total_us or 0 for step in priced.steps) == pytest.approx(priced.predicted_us)
+
+
+def test_every_meeting_of_the_schedule_is_paid_once() -> None:
+    meetings = [a for a in make_schedule(GRAPH, EVEN, COHERENT).actions if isinstance(a, Meet)]
+
+    priced = price_plan(EVEN, GRAPH, (LEFT, RIGHT), COHERENT)
+
+    assert len(meetings) > 1
+    assert sum(step.sync_us or 0 for step in priced.steps) == MEETING_US * len(meetings)
+
+
+def test_copies_of_the_schedule_are_paid() -> None:
+    copied = arrange_alike(Sharing.COPIED, 2)
+    plan = plan_single(GRAPH, device="left", devices=("left", "right"))
+    copies = [a.transfer for a in make_schedule(GRAPH, plan, copied).actions if isinstance(a, Copy)]
+    bytes_ = [4 * transfer.region.size for transfer in copies]
+
+    priced = price_plan(plan, GRAPH, (LEFT, RIGHT), copied)
+
+    assert len(copies) == 2  # the input to the device, the output from it; whole tensors lie in one run
+    assert sum(step.share_us or 0 for step in priced.steps) == pytest.approx(
+        sum(10 + 1e-4 * count + 0.01 for count in bytes_)
+    )
+
+
+def test_neighbour_slows_down_only_while_both_work() -> None:
+    slowed = make_predictors(slower=2.0, slowdown=1.5)
+    free = price_plan(EVEN, GRAPH, (LEFT, RIGHT), COHERENT).steps[0]
+    beside = price_plan(EVEN, GRAPH, slowed, COHERENT).steps[0]
+
+    assert beside.device_us == free.device_us
+    assert free.total_us is not None
+    assert beside.total_us is not None
+    assert free.total_us < beside.total_us < 1.5 * free.total_us
+
+
+def test_host_steps_have_no_prediction_of_their_own() -> None:
+    graph = host_between()
+    priced = price_plan(plan_single(graph, device="left"), graph, (LEFT,), arrange_coherently((LEFT,)))
+
+    assert [step.compute_us is None for step in priced.steps] == [False, True, False]
+    assert priced.predicted_us is not None
+
+
+def test_plan_with_prices_survives_json_unchanged() -> None:
+    priced = price_plan(EVEN, GRAPH, (LEFT, RIGHT), COHERENT)
+
+    assert Plan.from_json(priced.to_json()) == priced
+
+
+def test_device_without_profile_is_an_error() -> None:
+    with pytest.raises(ProfileError, match="codl profile --device right"):
+        price_plan(EVEN, GRAPH, (LEFT,), COHERENT)
+
+
+def test_empty_cut_is_priced_as_nothing() -> None:
+    (first, *rest) = EVEN.steps
+    assert isinstance(first, Chain)
+    cuts = tuple(replace(cut, bounds=(0, cut.bounds[-1], cut.bounds[-1])) for cut in first.cuts)
+    plan = replace(EVEN, steps=(replace(first, cuts=cuts), *rest))
+
+    assert price_plan(plan, GRAPH, (LEFT, RIGHT), COHERENT).steps[0].device_us[1] == 0
