@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.latency.predictor import Predictor
+from codl.plan.timeline import HOST_TRACK, Span
 
 _NOTHING = 1e-9
 """Less work than this is none, in us."""
@@ -22,6 +23,10 @@ class Work:
     """Left to do when it works alone."""
     memory_us: float
     """As much of it as memory limits."""
+    kind: str = ""
+    name: str = ""
+    start_us: float | None = None
+    """When it began; None as long as it has not."""
 
 
 class Clock:
@@ -31,10 +36,12 @@ class Clock:
 
     Args:
         predictors: One for each device of the plan, in its order.
+        spans: Where to write down what takes place when; nowhere by default.
     """
 
-    def __init__(self, predictors: Sequence[Predictor]) -> None:
+    def __init__(self, predictors: Sequence[Predictor], spans: list[Span] | None = None) -> None:
         self._predictors = tuple(predictors)
+        self._spans = spans
         self._tables = _read_slowdowns(predictors)
         self._pending: list[list[Work]] = [[] for _ in predictors]
         self._queues: list[list[Work]] = [[] for _ in predictors]
@@ -42,10 +49,13 @@ class Clock:
         self.step_us: dict[int, float] = {}
         """Step -> time that passed for it."""
 
-    def tell(self, device: int, *, step: int, us: float, memory_us: float) -> None:
+    def tell(
+        self, device: int, *, step: int, us: float, memory_us: float, kind: str = "", name: str = ""
+    ) -> None:
         """Give a device work for a step; it begins when the host feeds the devices next."""
         if us > 0:
-            self._pending[device].append(Work(step=step, us=us, memory_us=memory_us))
+            work = Work(step=step, us=us, memory_us=memory_us, kind=kind, name=name)
+            self._pending[device].append(work)
 
     def feed(self) -> None:
         """Let every device begin what it was told."""
@@ -68,8 +78,31 @@ class Clock:
         for step, us in taken[last].items():
             self._note(step, elapsed * us / whole)
 
-    def spend(self, us: float, *, step: int) -> None:
-        """Let time pass that the host needs for a step; devices go on with what they have begun."""
+    def spend(
+        self, us: float, *, step: int, kind: str = "", name: str = "", other: str | None = None, size: int = 0
+    ) -> None:
+        """Let time pass that the host needs for a step; devices go on with what they have begun.
+
+        Args:
+            us: How much.
+            step: The step.
+            kind: What the host does meanwhile, as `Span` has it.
+            name: The tensor of a transfer.
+            other: The device of a transfer.
+            size: Its bytes.
+        """
+        if self._spans is not None:
+            span = Span(
+                track=HOST_TRACK,
+                kind=kind,
+                name=name,
+                step=step,
+                start_us=self.now_us,
+                duration_us=us,
+                other=other,
+                size_bytes=size or None,
+            )
+            self._spans.append(span)
         taken: list[dict[int, float]] = [{} for _ in self._queues]
         end = self.now_us + us
         while any(self._queues) and self.now_us < end - _NOTHING:
@@ -90,13 +123,28 @@ class Clock:
             if not queue:
                 continue
             work = queue[0]
+            if work.start_us is None:
+                work.start_us = self.now_us
             done = min(work.us, us / slowdowns[device])
             taken[device][work.step] = taken[device].get(work.step, 0.0) + us
             work.memory_us -= work.memory_us * done / work.us
             work.us -= done
             if work.us <= _NOTHING:
-                queue.pop(0)
+                self._write(device, queue.pop(0), self.now_us + us)
         self.now_us += us
+
+    def _write(self, device: int, work: Work, end_us: float) -> None:
+        if self._spans is None or work.start_us is None:
+            return
+        span = Span(
+            track=self._predictors[device].info.name,
+            kind=work.kind,
+            name=work.name,
+            step=work.step,
+            start_us=work.start_us,
+            duration_us=end_us - work.start_us,
+        )
+        self._spans.append(span)
 
     def _slowdown(self, device: int) -> float:
         """Return by how much a device is slower for what the others do at the moment."""

@@ -32,6 +32,7 @@ from codl.plan.residency import Transfer
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap, make_schedule
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Plan, Step
+from codl.plan.timeline import Span
 
 S = TypeVar("S", bound=Step)
 
@@ -87,10 +88,16 @@ class Pricer:
         ]
         return replace(priced, best_single_us=min(us for us in singles if us is not None))
 
-    def _price(self, plan: Plan, arrangement: Arrangement) -> Plan:
+    def trace(self, plan: Plan, arrangement: Arrangement) -> tuple[Span, ...]:
+        """Return what is predicted to take place when, by start; arguments and errors as in `price`."""
+        spans: list[Span] = []
+        self._price(plan, arrangement, spans)
+        return tuple(sorted(spans, key=lambda span: span.start_us))
+
+    def _price(self, plan: Plan, arrangement: Arrangement, spans: list[Span] | None = None) -> Plan:
         predictors = [self._find_predictor(name) for name in plan.devices]
         schedule = make_schedule(self.graph, plan, arrangement)
-        walk = _Walk(self, plan, schedule, arrangement, predictors)
+        walk = _Walk(self, plan, schedule, arrangement, predictors, spans)
         return walk.run()
 
     def times(self, plan: Plan, schedule: Schedule) -> None:
@@ -155,10 +162,11 @@ class _Walk:
         schedule: Schedule,
         arrangement: Arrangement,
         predictors: Sequence[Predictor],
+        spans: list[Span] | None = None,
     ) -> None:
         self._pricer, self._graph, self._plan = pricer, pricer.graph, plan
         self._schedule, self._arrangement, self._predictors = schedule, arrangement, predictors
-        self._clock, count = Clock(predictors), len(plan.devices)
+        self._clock, count = Clock(predictors, spans), len(plan.devices)
         self._tallies = [_Tally(device_us=[0.0] * count, sharing_us=[0.0] * count) for _ in plan.steps]
         self._inside = _find_lying_inside(self._graph, schedule, arrangement)
 
@@ -202,7 +210,7 @@ class _Walk:
                 self._clock.wait(devices)
                 us = find_meeting_us(self._predictors, devices)
                 self._tallies[step].sync_us += us
-                self._clock.spend(us, step=step)
+                self._clock.spend(us, step=step, kind="wait")
             case Copy(transfer=transfer):
                 self._copy(transfer, step)
             case Map(tensor=tensor, region=region, device=device):
@@ -216,7 +224,7 @@ class _Walk:
         shape = self._graph.shape(tensor)
         us = float(self._predictors[device].predict_publish(tensor, shape, Boxes.of([region]))[0])
         self._tallies[step].sharing_us[device] += us
-        self._clock.tell(device, step=step, us=us, memory_us=us)
+        self._clock.tell(device, step=step, us=us, memory_us=us, kind="publish", name=tensor)
 
     def _launch(self, action: Launch) -> None:
         node, device = self._graph.nodes_by_name[action.node], action.device
@@ -226,7 +234,9 @@ class _Walk:
         else:
             time = self._pricer.time(node, self._plan.devices[device], action.region)
         self._tallies[action.step].device_us[device] += time.us
-        self._clock.tell(device, step=action.step, us=time.us, memory_us=time.memory_us)
+        self._clock.tell(
+            device, step=action.step, us=time.us, memory_us=time.memory_us, kind="launch", name=action.node
+        )
 
     def _time_rest(self, node: Node, device: int, region: Region, inside: frozenset[str]) -> Time:
         """Return what a concatenation takes when some inputs lie inside its output already."""
@@ -250,12 +260,13 @@ class _Walk:
             device = transfer.destination
             us = self._find_sharing_us("write", transfer.tensor, transfer.region, device)
             self._tallies[step].sharing_us[device] += us
-            self._clock.tell(device, step=step, us=us, memory_us=us)
+            self._clock.tell(device, step=step, us=us, memory_us=us, kind="write", name=transfer.tensor)
 
     def _move(self, kind: str, tensor: str, region: Region, device: int, step: int) -> None:
         us = self._find_sharing_us(kind, tensor, region, device)
         self._tallies[step].moving_us += us
-        self._clock.spend(us, step=step)
+        other, size = self._plan.devices[device], region.size * FLOAT_BYTES
+        self._clock.spend(us, step=step, kind=kind, name=tensor, other=other, size=size)
 
     def _find_sharing_us(self, kind: str, tensor: str, region: Region, device: int) -> float:
         runs = count_runs(region, Region.whole(self._graph.shape(tensor)))

@@ -1,12 +1,13 @@
 """Prices: of what the executor does, no more and no less."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from codl.errors import ProfileError
 from codl.ir.regions import Boxes
-from codl.partitioner.cost import price_plan
+from codl.partitioner.cost import Pricer, price_plan
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.schedule import Copy, Launch, Meet, make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
@@ -119,3 +120,20 @@ def test_empty_cut_is_priced_as_nothing() -> None:
     plan = replace(EVEN, steps=(replace(first, cuts=cuts), *rest))
 
     assert price_plan(plan, GRAPH, (LEFT, RIGHT), COHERENT).steps[0].device_us[1] == 0
+
+
+@pytest.mark.parametrize("sharing", [Sharing.COHERENT, Sharing.COPIED])
+def test_what_takes_place_when_adds_up_to_the_price(sharing: Sharing) -> None:
+    arrangement = arrange_alike(sharing, 2)
+    pricer = Pricer(graph=GRAPH, predictors={"left": LEFT, "right": RIGHT})
+
+    spans = pricer.trace(EVEN, arrangement)
+
+    priced = pricer.price(EVEN, arrangement)
+    actions = make_schedule(GRAPH, EVEN, arrangement).actions
+    launches = sorted((a.node, EVEN.devices[a.device]) for a in actions if isinstance(a, Launch))
+    assert max(span.start_us + span.duration_us for span in spans) == pytest.approx(priced.predicted_us)
+    assert sorted((span.name, span.track) for span in spans if span.kind == "launch") == launches
+    for name in EVEN.devices:
+        own = [span for span in spans if span.track == name]
+        assert all(a.start_us + a.duration_us <= b.start_us + 1e-6 for a, b in pairwise(own))

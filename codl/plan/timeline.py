@@ -1,0 +1,25 @@
+"""What takes place when during a run, predicted or measured, as data."""
+
+from dataclasses import dataclass
+
+HOST_TRACK = "host"
+"""The track of what the host itself does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Something that takes place on a device, or on the host, for a while."""
+
+    track: str
+    """Name of the device, or `HOST_TRACK`."""
+    kind: str
+    """`launch`, `publish`, `read`, `write`, `map`, `unmap`, `wait` or `host`."""
+    name: str
+    """Operator or tensor; empty for a wait."""
+    step: int | None
+    start_us: float
+    duration_us: float
+    other: str | None = None
+    """Of a transfer: who had it, or who gets it."""
+    size_bytes: int | None = None
+    """Of a transfer."""
