@@ -48,7 +48,9 @@ def main() -> int:
         "run": time_call(partial(executable.run, feeds)),
         "bare": time_call(make_bare(calls)),
     }
-    rounds = interleave(rows, control="bare", least_rounds=200, most_rounds=1000, most_seconds=60, pause_seconds=0)
+    rounds = interleave(
+        rows, control="bare", least_rounds=200, most_rounds=1000, most_seconds=60, pause_seconds=0
+    )
     launches = executable.launch_count
     gaps = (rounds.seconds["run"] - rounds.seconds["bare"]) / launches * 1e6
     noise = (rounds.seconds["bare#2"] - rounds.seconds["bare"]) / launches * 1e6

@@ -97,7 +97,7 @@ class Pricer:
     def _price(self, plan: Plan, arrangement: Arrangement, spans: list[Span] | None = None) -> Plan:
         predictors = [self._find_predictor(name) for name in plan.devices]
         schedule = make_schedule(self.graph, plan, arrangement)
-        walk = _Walk(self, plan, schedule, arrangement, predictors, spans)
+        walk = _Walk(self, plan, schedule, arrangement, predictors, spans=spans)
         return walk.run()
 
     def times(self, plan: Plan, schedule: Schedule) -> None:
@@ -162,6 +162,7 @@ class _Walk:
         schedule: Schedule,
         arrangement: Arrangement,
         predictors: Sequence[Predictor],
+        *,
         spans: list[Span] | None = None,
     ) -> None:
         self._pricer, self._graph, self._plan = pricer, pricer.graph, plan
