@@ -88,9 +88,9 @@ def compare(path: Path, device: str, most_rounds: int) -> list[str]:
         expected = dict(zip(names, reference.run(names, feeds), strict=True))
         values = {name: array.reshape(expected[name].shape) for name, array in peer.run(feeds).items()}
         rows = {
-            "mnn": time_call(partial(peer.run, feeds)),
-            "ort": time_call(partial(reference.run, None, feeds)),
-            "codl": time_call(partial(session.run, None, feeds)),
+            "mnn": time_call(partial(peer.run, feeds), lead=1),
+            "ort": time_call(partial(reference.run, None, feeds), lead=1),
+            "codl": time_call(partial(session.run, None, feeds), lead=1),
         }
         rounds = interleave(rows, watch=WATCHED, control="codl", warmup=3, most_rounds=most_rounds)
     ratios = [rounds.ratio(*pair) for pair in (*WATCHED, ("codl", "codl#2"))]

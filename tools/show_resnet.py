@@ -49,7 +49,9 @@ def show(rounds: int) -> int:
             runs["together"], plan_text = open_codl(stack, model, feed, devices, "even")
         results = {name: run() for name, run in runs.items()}
         print_message(f"timing {rounds} interleaved rounds ...")
-        times = interleave({name: time_call(run) for name, run in runs.items()}, most_rounds=rounds, warmup=1)
+        times = interleave(
+            {name: time_call(run, lead=1) for name, run in runs.items()}, most_rounds=rounds, warmup=1
+        )
     errors = measure_errors(results)
     if plan_text:
         print(plan_text)

@@ -3,6 +3,7 @@
 from codl.catalog.rows import (
     concat,
     conv2d,
+    conv2d_blocked,
     conv2d_patch,
     conv2d_pointwise,
     conv2d_winograd,
@@ -25,6 +26,7 @@ from codl.catalog.spec import Implementation
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *depthwise.IMPLEMENTATIONS,
     *conv2d_winograd.IMPLEMENTATIONS,
+    *conv2d_blocked.IMPLEMENTATIONS,
     *conv2d_pointwise.IMPLEMENTATIONS,
     *conv2d_patch.IMPLEMENTATIONS,
     *conv2d.IMPLEMENTATIONS,

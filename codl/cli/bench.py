@@ -63,13 +63,13 @@ def run(args: argparse.Namespace) -> int:
         reference = open_reference(args.model)
         rows: dict[str, Row] = {}
         if "ort" in args.against:
-            rows["ort"] = time_call(partial(reference.run, None, feeds))
+            rows["ort"] = time_call(partial(reference.run, None, feeds), lead=1)
         for name in _find_names(args, session.plan):
             single = session
             if find_single_device(session.plan) != name:
                 single = stack.enter_context(InferenceSession(args.model, _single_options(name)))
-            rows[_SINGLE + name] = time_call(partial(single.run, None, feeds))
-        rows["codl"] = time_call(partial(session.run, None, feeds))
+            rows[_SINGLE + name] = time_call(partial(single.run, None, feeds), lead=1)
+        rows["codl"] = time_call(partial(session.run, None, feeds), lead=1)
         best = _find_best_single(rows)
         rounds = interleave(
             rows,

@@ -30,11 +30,15 @@
 #define START_VECTOR(m, v) VEC a##m##_##v = bias_##v;
 #define START_ROW(m) EACH_IN_ROW(START_VECTOR, m)
 
-// One step of K: the row pointers p<m> advance together by index k; `weight` points at the step's row of the panel.
+// One step of K: row m reads INPUT(m), by default at index k of its pointer p<m>; `weight` points at the step's row of
+// the panel.
+#ifndef INPUT
+#define INPUT(m) p##m[k]
+#endif
 #define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR);
 #define STEP_VECTOR(m, v) a##m##_##v = fma(s##m, w_##v, a##m##_##v);
 #define STEP_ROW(m)                        \
-    const VEC s##m = (VEC)(p##m[k]);       \
+    const VEC s##m = (VEC)(INPUT(m));      \
     EACH_IN_ROW(STEP_VECTOR, m)
 #define START_TILE                         \
     EACH_VECTOR(LOAD_BIAS)                 \

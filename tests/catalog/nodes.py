@@ -51,7 +51,8 @@ def conv(channels: int, outputs: int, size: int, *, groups: int = 1, tile: int =
 NODES = {
     "conv-large": conv(16, 64, 28),
     "conv-few-channels": conv(16, 3, 28),
-    "conv-one-pixel": conv(16, 200, 1),
+    "conv-one-pixel": conv(8, 200, 1),
+    "conv-small-image": conv(128, 200, 7, row="conv2d_blocked__buffer"),
     "conv-groups": conv(16, 32, 7, groups=4),
     "conv-in-tiles": conv(32, 64, 28, tile=4, row="conv2d_winograd_fused__buffer"),
     "conv-in-tiles-deep": conv(512, 512, 28, tile=4, row="conv2d_winograd_staged__buffer"),
