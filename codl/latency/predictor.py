@@ -63,6 +63,14 @@ class Predictor:
             )
         self.profile, self.info, self._database = profile, info, database or EMPTY
 
+    def choose(self, node: Node, graph: Graph) -> Selection:
+        """Return what computes a node: what the executor chooses.
+
+        Raises:
+            UnsupportedError: No kernel of the device does.
+        """
+        return choose(node, graph, self.info, self._database)
+
     def predict(
         self, node: Node, graph: Graph, out: Boxes, *, selection: Selection | None = None
     ) -> Prediction:
@@ -77,7 +85,7 @@ class Predictor:
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
         """
-        chosen = selection or choose(node, graph, self.info, self._database)
+        chosen = selection or self.choose(node, graph)
         is_empty = out.is_empty
         boxes = out
         if is_empty.any():  # descriptions are for boxes that hold something

@@ -88,6 +88,10 @@ class Pricer:
         ]
         return replace(priced, best_single_us=min(us for us in singles if us is not None))
 
+    def price_alone(self, plan: Plan, arrangement: Arrangement) -> Plan:
+        """Return what `price` does, without the best device alone."""
+        return self._price(plan, arrangement)
+
     def trace(self, plan: Plan, arrangement: Arrangement) -> tuple[Span, ...]:
         """Return what is predicted to take place when, by start; arguments and errors as in `price`."""
         spans: list[Span] = []

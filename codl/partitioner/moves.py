@@ -1,0 +1,101 @@
+"""What it costs that one device has what another needs, for many candidates at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from codl.latency.predictor import Predictor
+from codl.partitioner.tables import Floats
+from codl.plan.sharing import Arrangement, Sharing
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveCosts:
+    """Costs of transfers and meetings between devices; the host is the last source."""
+
+    host_us: Floats
+    """[source, destination, 3] The host's time: a transfer, its bytes, its runs of neighbouring bytes."""
+    queue_us: Floats
+    """[source, destination, 3] Time of the destination's queue."""
+    held: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+    """[source, destination, device] Whether the host has to wait for a device's work because it maps memory."""
+    meeting_us: Floats
+    """[device, device] Of the two; on the diagonal of the one alone."""
+    reading_us: Floats
+    """[device, 3] The host's time to read outputs."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether transfers cost nothing but meetings."""
+        return not (self.host_us.any() or self.queue_us.any())
+
+    def find_meeting_us(self, awaited: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
+        """Return what it costs to meet the devices of [..., device]; nothing when there are none."""
+        found = np.zeros(awaited.shape[:-1])
+        count = awaited.shape[-1]
+        for device in range(count):
+            found = np.where(awaited[..., device], np.maximum(found, self.meeting_us[device, device]), found)
+        is_pair = awaited.sum(axis=-1) > 1
+        if is_pair.any():
+            pairs = np.zeros_like(found)
+            for one, other in combinations(range(count), 2):
+                both = awaited[..., one] & awaited[..., other]
+                pairs = np.where(both, np.maximum(pairs, self.meeting_us[one, other]), pairs)
+            found = np.where(is_pair, pairs, found)
+        return found
+
+
+def find_move_costs(predictors: Sequence[Predictor], arrangement: Arrangement) -> MoveCosts:
+    """Return what transfers and meetings cost, as `plan/schedule.py` lays them out.
+
+    Raises:
+        ProfileError: A profile does not know what it costs to share as these devices do.
+    """
+    count = len(predictors)
+    host = np.zeros((count + 1, count, 3))
+    queue = np.zeros((count + 1, count, 3))
+    held = np.zeros((count + 1, count, count), bool)
+    for source in range(count + 1):
+        for destination in range(count):
+            if source == destination:
+                continue
+            ends = [destination] if source == count else [destination, source]
+            modes = [arrangement.modes[end] for end in ends]
+            if source < count and Sharing.COPIED not in modes and Sharing.MAPPED in modes:
+                for end in ends:
+                    host[source, destination] += _find_costs(predictors[end], ("map", "unmap"))
+                    held[source, destination, end] = True
+            for end, mode in zip(ends, modes, strict=True):
+                if Sharing.COPIED in modes and mode is Sharing.MAPPED:
+                    host[source, destination] += _find_costs(predictors[end], ("map", "unmap"))
+                    held[source, destination, end] = True
+                if mode is Sharing.COPIED and end == destination:
+                    queue[source, destination] += _find_costs(predictors[end], ("write",))
+                elif mode is Sharing.COPIED:
+                    host[source, destination] += _find_costs(predictors[end], ("read",))
+    meetings = np.zeros((count, count))
+    reading = np.zeros((count, 3))
+    for index, predictor in enumerate(predictors):
+        meetings[index, index] = predictor.profile.wait_us
+        mode = arrangement.modes[index]
+        if mode is not Sharing.COHERENT:
+            kinds = ("read",) if mode is Sharing.COPIED else ("map", "unmap")
+            reading[index] = _find_costs(predictor, kinds)
+        for place in range(index):
+            us = predictor.find_meeting(predictors[place].profile.name).median_us
+            meetings[index, place] = meetings[place, index] = us
+    return MoveCosts(host_us=host, queue_us=queue, held=held, meeting_us=meetings, reading_us=reading)
+
+
+def _find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:
+    """Return [3] the sums of what kinds of sharing cost: a call, a byte, a run of bytes."""
+    unit = np.eye(3)
+    return np.sum(
+        [
+            predictor.predict_sharing(kind, calls=unit[:, 0], bytes_=unit[:, 1], rows=unit[:, 2])
+            for kind in kinds
+        ],
+        axis=0,
+    )

@@ -1,0 +1,57 @@
+"""The order in which plans are sought: topological, one branch after the other, groups of the host at once."""
+
+from dataclasses import dataclass
+
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import HostCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One node, or all nodes of a group that the host computes at once."""
+
+    nodes: tuple[Node, ...]
+    is_host: bool
+
+
+def order_units(graph: Graph) -> tuple[Unit, ...]:
+    """Return the units of a graph in a topological order that follows a branch to its end before the next.
+
+    So what could be one chain stands together, whatever the order in the file.
+    """
+    units = _list_units(graph)
+    unit_of = {node.name: index for index, unit in enumerate(units) for node in unit.nodes}
+    waits = [0] * len(units)
+    readers: list[list[int]] = [[] for _ in units]
+    for index, unit in enumerate(units):
+        sources = {
+            unit_of[graph.producers[name].name]
+            for node in unit.nodes
+            for name in node.inputs
+            if name in graph.producers
+        } - {index}
+        waits[index] = len(sources)
+        for source in sources:
+            readers[source].append(index)
+    ready = sorted((index for index, count in enumerate(waits) if not count), reverse=True)
+    found = []
+    while ready:
+        index = ready.pop()
+        found.append(units[index])
+        freed = []
+        for reader in readers[index]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                freed.append(reader)
+        ready.extend(sorted(freed, reverse=True))
+    return tuple(found)
+
+
+def _list_units(graph: Graph) -> list[Unit]:
+    units = []
+    for node in graph.nodes:
+        if not isinstance(node.op, HostCall):
+            units.append(Unit(nodes=(node,), is_host=False))
+        elif node is graph.host_groups[node.op.group][0]:
+            units.append(Unit(nodes=graph.host_groups[node.op.group], is_host=True))
+    return units

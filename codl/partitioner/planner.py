@@ -1,0 +1,213 @@
+"""Planners that know what everything takes: CoDL's greedy chains, and dynamic programming."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from codl.errors import PlanError
+from codl.ir.graph import Graph
+from codl.latency.predictor import Predictor
+from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder
+from codl.partitioner.cost import Pricer
+from codl.partitioner.dynamic import BEAM, Choice, DynamicProgram, choose_candidates
+from codl.partitioner.even import plan_host, plan_single
+from codl.partitioner.greedy import GreedyChains
+from codl.partitioner.moves import MoveCosts, find_move_costs
+from codl.partitioner.order import Unit, order_units
+from codl.partitioner.tables import Tables
+from codl.plan.residency import find_published
+from codl.plan.sharing import Arrangement
+from codl.plan.steps import Chain, Cut, Plan, Run, Step
+
+Method = Literal["greedy", "dynamic"]
+_LEAST_GAIN = 0.02
+"""A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planner:
+    """Plans one network over some devices; what is found out for one plan serves the next.
+
+    Args:
+        graph: The network.
+        predictors: One for each device, in the order of the plan's devices.
+        arrangement: How they share memory.
+        max_chain_length: Most nodes in a chain.
+        axes: Axes that may be cut; None for all.
+        beam: States that dynamic programming keeps at a place.
+    """
+
+    graph: Graph
+    predictors: Sequence[Predictor]
+    arrangement: Arrangement
+    max_chain_length: int = 8
+    axes: Sequence[int] | None = None
+    beam: int = BEAM
+
+    def __post_init__(self) -> None:
+        if not self.predictors:
+            raise PlanError("devices: got none, expected at least one name")
+        if self.max_chain_length < 1:
+            raise PlanError(f"max_chain_length: got {self.max_chain_length}, expected at least 1")
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices."""
+        return tuple(predictor.info.name for predictor in self.predictors)
+
+    def plan(self, method: Method) -> Plan:
+        """Return the fastest plan that a method finds, with predictions; a single device's where no split pays.
+
+        Raises:
+            ProfileError: A device has no predictor for something in the network.
+            UnsupportedError: A node that no kernel of a device computes.
+        """
+        plans = self.rank(method)
+        return plans[0]
+
+    def rank(self, method: Method) -> list[Plan]:
+        """Return the plans worth a measurement, the one that `plan` returns first."""
+        singles = [self._plan_single(name) for name in self.devices]
+        best_us = min(single.predicted_us or 0.0 for single in singles)
+        found = []
+        if len(self.predictors) > 1:
+            tried = self._list_choices(method)
+            found = [self._pricer.price_alone(plan, self.arrangement) for plan in map(self._write, tried)]
+        splits = [replace(plan, planner=method) for plan in found]
+        splits.sort(key=lambda plan: plan.predicted_us or 0.0)
+        singles.sort(key=lambda plan: plan.predicted_us or 0.0)
+        least = best_us * (1 - max(_LEAST_GAIN, self.uncertainty))
+        worthy = [plan for plan in splits if (plan.predicted_us or 0.0) < least]
+        rest = [plan for plan in splits if plan not in worthy]
+        ranked = [*worthy, replace(singles[0], planner=method), *rest]
+        return [replace(plan, best_single_us=best_us) for plan in ranked]
+
+    @cached_property
+    def uncertainty(self) -> float:
+        """Typical relative error of a whole network's prediction: errors of operators even each other out."""
+        nodes = [unit.nodes[0] for unit in self._order if not unit.is_host]
+        tables = [self._tables.find(node) for node in nodes]
+        times = np.array([table.whole[:, 0].min() for table in tables])
+        errors = np.array([table.uncertainty for table in tables])
+        whole = max(float(times.sum()), 1e-9)
+        return float(np.sqrt(np.square(times * errors).sum()) / whole)
+
+    @cached_property
+    def chains(self) -> Mapping[int, Sequence[ChainBatch]]:
+        """By position of the head, all chains."""
+        found: dict[int, list[ChainBatch]] = {}
+        for last in range(len(self._order)):
+            for batch in self._finder.iterate(last):
+                if self.axes is None or batch.axis in self.axes:
+                    found.setdefault(batch.first, []).append(batch)
+        return found
+
+    def _list_choices(self, method: Method) -> list[list[Choice]]:
+        greedy = GreedyChains(
+            self.graph, self._order, self._finder, self._moves, devices=len(self.predictors)
+        ).run(self.chains)
+        if method == "greedy":
+            return [greedy]
+        program = DynamicProgram(
+            self.graph,
+            self._order,
+            self._finder,
+            self._moves,
+            devices=len(self.predictors),
+            beam=self.beam,
+        )
+        worthy = {
+            first: [choose_candidates(batch) for batch in batches if self._is_worthy(batch)]
+            for first, batches in self.chains.items()
+        }
+        states = program.run(worthy)
+        return [*(state.list_choices() for state in states[:2]), greedy]
+
+    def _is_worthy(self, batch: ChainBatch) -> bool:
+        """Return whether a chain takes less than the same operators on the fastest device."""
+        alone = sum(self._finder.find_single_us(place) for place in range(batch.first, batch.last + 1))
+        return bool(batch.span_us.min() < np.min(alone))
+
+    def _plan_single(self, name: str) -> Plan:
+        plan = plan_single(self.graph, device=name, devices=self.devices)
+        return self._pricer.price_alone(plan, self.arrangement)
+
+    def _write(self, choices: Sequence[Choice]) -> Plan:
+        """Return the plan of some choices."""
+        steps: list[Step] = []
+        for choice in choices:
+            units = self._order[choice.first : choice.last + 1]
+            if choice.batch is None:
+                steps.extend(step for node in units[0].nodes for step in plan_host(node, self.graph))
+            elif choice.batch.axis == WHOLE:
+                node = units[0].nodes[0]
+                steps.append(Run(node=node.name, device=self.devices[choice.index]))
+            else:
+                steps.extend(self._write_chain(choice.batch, choice.index, units))
+        return Plan(devices=self.devices, steps=tuple(steps), fingerprint=self.graph.fingerprint)
+
+    def _write_chain(self, batch: ChainBatch, index: int, units: Sequence[Unit]) -> list[Step]:
+        names = tuple(unit.nodes[0].name for unit in units)
+        cuts = tuple(
+            Cut(tensor=tensor, axis=batch.axis, bounds=tuple(batch.bounds[tensor][index].tolist()))
+            for tensor in find_published(names, self.graph)
+        )
+        owners = {
+            device for cut in cuts for device, (low, high) in enumerate(pairwise(cut.bounds)) if high > low
+        }
+        if len(owners) == 1:
+            return [Run(node=name, device=self.devices[min(owners)]) for name in names]
+        return [Chain(nodes=names, axis=batch.axis, cuts=cuts)]
+
+    @cached_property
+    def _order(self) -> tuple[Unit, ...]:
+        return order_units(self.graph)
+
+    @cached_property
+    def _tables(self) -> Tables:
+        return Tables(self.graph, self.predictors)
+
+    @cached_property
+    def _finder(self) -> ChainFinder:
+        return ChainFinder(self._tables, self._order, most=self.max_chain_length)
+
+    @cached_property
+    def _moves(self) -> MoveCosts:
+        return find_move_costs(self.predictors, self.arrangement)
+
+    @cached_property
+    def _pricer(self) -> Pricer:
+        return Pricer(
+            graph=self.graph, predictors={predictor.info.name: predictor for predictor in self.predictors}
+        )
+
+
+def plan_profiled(
+    graph: Graph,
+    *,
+    method: Method,
+    predictors: Sequence[Predictor],
+    arrangement: Arrangement,
+    max_chain_length: int = 8,
+) -> Plan:
+    """Return the fastest plan that a method finds for some devices, with predictions.
+
+    Args:
+        graph: The network.
+        method: `greedy` or `dynamic`.
+        predictors: One for each device, in the order that the plan names them.
+        arrangement: How they share memory.
+        max_chain_length: Most nodes in a chain.
+
+    Raises:
+        PlanError: No devices, or a chain length below 1.
+        ProfileError: A device has no predictor for something in the network.
+        UnsupportedError: A node that no kernel of a device computes.
+    """
+    return Planner(
+        graph=graph, predictors=predictors, arrangement=arrangement, max_chain_length=max_chain_length
+    ).plan(method)
