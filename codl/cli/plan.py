@@ -1,18 +1,29 @@
 """`codl plan`: which device would compute what, without running it."""
 
 import argparse
-import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from codl.cli.flags import add_json_flag
+from codl.cli.flags import add_json_flag, parse_names
 from codl.cli.output import format_bytes, print_json
 from codl.cli.planning import add_plan_flags
 from codl.devices.drivers import select_devices
 from codl.frontend import load_model
+from codl.latency.predictor import Predictor
+from codl.machine import DeviceInfo
 from codl.plan.steps import DeviceMemory
 from codl.plan.text import format_plan
-from codl.session import count_memory, make_plan
+from codl.session import (
+    DEFAULT_PLANNER,
+    PROFILED,
+    check_planner,
+    count_memory,
+    find_default_predictors,
+    find_predictors,
+    load_predictors,
+    make_plan,
+)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -20,11 +31,17 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "plan",
         help="plan a model and print the plan",
-        description="Plans a model and prints the plan. With --devices no device is touched.",
+        description="Plans a model and prints the plan. With --profiles no device is touched.",
         epilog="example: codl plan vgg16.onnx --devices intel-cpu,pocl-cpu --planner even -o plan.json",
     )
     parser.add_argument("model", help="ONNX file")
     add_plan_flags(parser)
+    parser.add_argument(
+        "--profiles",
+        type=parse_names,
+        metavar="FILE,FILE",
+        help="profiles of the devices to plan for, which need not be here (default: those of --devices)",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the plan as JSON")
     add_json_flag(parser)
     parser.set_defaults(run=run)
@@ -32,20 +49,19 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan the model."""
-    start = time.perf_counter()
-    infos = None if args.devices else [opened.info for opened in select_devices(None)]
-    names = args.devices or [info.name for info in infos or ()]
+    names, planner, infos, predictors = _find_devices(args)
+    check_planner(planner, names, {predictor.info.name for predictor in predictors})
     graph = load_model(args.model).graph
     plan = make_plan(
         graph,
-        planner=args.planner or f"single:{names[0]}",
+        planner=planner,
         devices=names,
         ratios=args.ratio,
         max_chain_length=args.max_chain,
         axes=args.axis,
+        predictors=predictors,
     )
-    plan = replace(plan, model=args.model, planning_ms=(time.perf_counter() - start) * 1e3)
-    plan = count_memory(plan, graph, infos)
+    plan = count_memory(replace(plan, model=args.model), graph, infos)
     if args.output:
         plan.save(args.output)
     if args.json:
@@ -53,7 +69,42 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(format_plan(plan, graph))
         print(f"memory: {'; '.join(_format_memory(memory) for memory in plan.memory)}")
+        if plan.predicted_us is not None and plan.best_single_us is not None:
+            print(_format_prediction(plan.predicted_us, plan.best_single_us, plan.planning_ms or 0.0))
     return 0
+
+
+def _find_devices(
+    args: argparse.Namespace,
+) -> tuple[Sequence[str], str, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
+    """Return the names of the devices, the planner, the devices' facts and what is known of them.
+
+    Devices that are named are not touched, unless the planner has to know them and no profiles are named.
+    """
+    if args.profiles:
+        predictors = load_predictors(args.profiles)
+        names = args.devices or [predictor.info.name for predictor in predictors]
+        known = {predictor.info.name: predictor for predictor in predictors}
+        check_planner(DEFAULT_PLANNER, names, known)
+        chosen = [known[name] for name in names]
+        return names, args.planner or DEFAULT_PLANNER, [one.info for one in chosen], chosen
+    is_profiled = args.planner in PROFILED
+    if args.devices and not is_profiled:
+        return args.devices, args.planner or f"single:{args.devices[0]}", None, ()
+    infos = [opened.info for opened in select_devices(args.devices)]
+    names = [info.name for info in infos]
+    if is_profiled:
+        return names, args.planner, infos, find_predictors(infos)
+    predictors = () if args.planner else find_default_predictors(infos)
+    planner = DEFAULT_PLANNER if predictors else f"single:{names[0]}"
+    return names, args.planner or planner, infos, predictors
+
+
+def _format_prediction(predicted_us: float, best_single_us: float, planning_ms: float) -> str:
+    return (
+        f"predicted: {predicted_us / 1e3:.3f} ms, {best_single_us / predicted_us:.2f} times as fast as the "
+        f"best device alone ({best_single_us / 1e3:.3f} ms); planned in {planning_ms:.0f} ms"
+    )
 
 
 def _format_memory(memory: DeviceMemory) -> str:

@@ -14,7 +14,10 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that say which devices to use and how to plan."""
     add_device_flags(parser)
     parser.add_argument(
-        "--planner", metavar="P", help="even, or single:<device> (default: all on the first default device)"
+        "--planner",
+        metavar="P",
+        help="dynamic, greedy, even, or single:<device> (default: dynamic where devices have profiles, else "
+        "all on the first device)",
     )
     parser.add_argument(
         "--ratio",

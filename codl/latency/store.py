@@ -1,6 +1,7 @@
 """Where the profiles of devices are: the user's own, which win, and those that ship with codl."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,23 @@ def find_profile(info: DeviceInfo) -> DeviceProfile | None:
         if profile.key == DeviceKey.of(info):
             return profile
     return None
+
+
+def find_profiles_named(name: str) -> list[DeviceProfile]:
+    """Return the profiles of devices of a name: the user's own, else those that ship.
+
+    Simulated ones ship too. Folders that hold no sane profile are passed over.
+    """
+    for root in (cache_dir() / "profiles", profiles_dir(), profiles_dir() / SIMULATED):
+        found = []
+        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            if (folder / DEVICE_FILE).is_file():
+                with suppress(ProfileError):
+                    found.append(load_profile(folder))
+        named = [profile for profile in found if profile.name == name]
+        if named:
+            return named
+    return []
 
 
 def check_device(profile: DeviceProfile, info: DeviceInfo) -> None:

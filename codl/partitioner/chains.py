@@ -1,4 +1,4 @@
-"""All chains that end at a node, for all places to cut it at, followed backwards: sums of slices with their halos."""
+"""All chains that end at a node, for all places to cut it at, followed backwards with their halos."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from codl.ir.graph import Graph, Node
 from codl.latency.predictor import Predictor
 from codl.partitioner.order import Unit
-from codl.partitioner.tables import FAR, AxisTable, Floats, Ints, Tables
+from codl.partitioner.tables import FAR, Floats, Ints, Tables
 
 WHOLE = -1
 """Stands for an axis where a device reads or has all of a tensor."""
@@ -126,7 +126,7 @@ class ChainFinder:
                 own = _cut(shares, table.length, table.granule)
                 bounds[node.output] = own
                 mine = Reading(axis=axis, low=own[:, :-1], high=own[:, 1:])
-                need = mine if need is None else _join(need, mine, table.length)
+                need = mine if need is None else _join(need, mine)
                 sums[:, :, 0] += self._publish_us(found.size_bytes, table.length, need, mine)
             if need is None:
                 return
@@ -135,7 +135,7 @@ class ChainFinder:
                 low, high = np.zeros_like(low), np.where(high > low, table.length, 0)
             sums += table.take(low, high)
             alone_us = alone_us + found.whole[:, 0]
-            self._read_inputs(node, axis, table, low, high, needs)
+            self._read_inputs(node, axis, (low, high), needs)
             groups = _join_groups(groups, node, self._graph)
             busy = self._slow_down(sums)
             if busy.max(axis=1).min() > 1.5 * alone_us.min():  # halos have eaten it
@@ -152,9 +152,10 @@ class ChainFinder:
                 )
 
     def _read_inputs(
-        self, node: Node, axis: int, table: AxisTable, low: Ints, high: Ints, needs: dict[str, Reading]
+        self, node: Node, axis: int, edges: tuple[Ints, Ints], needs: dict[str, Reading]
     ) -> None:
-        """Add what a node's slices read to what is needed."""
+        """Add what a node's slices between some edges read to what is needed."""
+        (low, high), table = edges, self._tables.find(node).axes[axis]
         is_empty = high <= low
         for name, need in zip(node.inputs, table.needs, strict=True):
             if name in self._graph.constants:
@@ -166,8 +167,7 @@ class ChainFinder:
                 end = np.where(is_empty, 0, need.high[np.where(is_empty, 0, high)])
                 reading = Reading(axis=axis, low=begin, high=end)
             known = needs.get(name)
-            length = self._graph.shape(name)[axis] if reading.axis != WHOLE else 1
-            needs[name] = reading if known is None else _join(known, reading, length)
+            needs[name] = reading if known is None else _join(known, reading)
 
     def _publish_us(self, size_bytes: int, length: int, need: Reading, own: Reading) -> Floats:
         """Return [candidate, device] what copies take where more is computed than a device's own part."""
@@ -262,7 +262,7 @@ def _cut(shares: Floats, length: int, granule: int) -> Ints:
     return found
 
 
-def _join(one: Reading, other: Reading, length: int) -> Reading:
+def _join(one: Reading, other: Reading) -> Reading:
     """Return what both need together."""
     if one.axis != other.axis:
         return Reading(
@@ -270,11 +270,8 @@ def _join(one: Reading, other: Reading, length: int) -> Reading:
             low=np.minimum(np.where(one.high > one.low, 0, FAR), np.where(other.high > other.low, 0, FAR)),
             high=np.maximum(np.where(one.high > one.low, 1, 0), np.where(other.high > other.low, 1, 0)),
         )
-    del length
-    low = np.minimum(
-        np.where(one.high > one.low, one.low, FAR), np.where(other.high > other.low, other.low, FAR)
-    )
-    return Reading(axis=one.axis, low=low, high=np.maximum(one.high, other.high))
+    lows = [np.where(reading.high > reading.low, reading.low, FAR) for reading in (one, other)]
+    return Reading(axis=one.axis, low=np.minimum(*lows), high=np.maximum(one.high, other.high))
 
 
 def _join_groups(groups: Sequence[set[str]], node: Node, graph: Graph) -> list[set[str]]:

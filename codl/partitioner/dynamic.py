@@ -1,8 +1,8 @@
 """Dynamic programming over the topological order: states are how the tensors that are still read are cut.
 
-Each state keeps the clock of every device, so that a step which needs nothing from others costs no meeting, and
-devices run ahead of each other as they do in a run. Of states with equal cuts the earliest is kept, of all states
-at a place as many as the beam is wide, those on a single device always.
+Each state keeps the clock of every device, so that a step which needs nothing from others costs no meeting,
+and devices run ahead of each other as they do in a run. Of states with equal cuts the earliest is kept, of
+all states at a place as many as the beam is wide.
 
 Source:
     AdaOper (2024) partitions operators by dynamic programming; chains, halos and residuals are CoDL's.
@@ -116,7 +116,7 @@ class DynamicProgram:
         self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
         self._devices, self._beam = devices, beam
         self._arrivals: list[list[_Arrivals]] = [[] for _ in range(len(order) + 1)]
-        self._from_host = {name for name in graph.inputs} | {
+        self._from_host = set(graph.inputs) | {
             node.output for unit in order if unit.is_host for node in unit.nodes
         }
 
@@ -175,8 +175,10 @@ class DynamicProgram:
     def _find_moves(
         self, states: Sequence[State], batches: Sequence[ChainBatch], count: int
     ) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.bool_]], Floats, Floats]:
-        """Return [state, candidate, device] who is waited for, [state, candidate] the host's time to move what
-        is missing, and [state, candidate, device] the queues'."""
+        """Return who is waited for, and what it takes the host and the queues to move what is missing.
+
+        They are [state, candidate, device], [state, candidate] and [state, candidate, device].
+        """
         awaited = np.zeros((len(states), count, self._devices), bool)
         moving = np.zeros((len(states), count))
         queued = np.zeros((len(states), count, self._devices))
@@ -209,7 +211,9 @@ class DynamicProgram:
                     if self._moves.is_free:
                         continue
                     parts = self._measure(
-                        tensor, own_axes, own_high - own_low, axes, high - low, source, target
+                        tensor,
+                        (own_axes, own_high[:, source] - own_low[:, source]),
+                        (axes, high[:, target] - low[:, target]),
                     )
                     lengths = np.array([self._length(tensor, axis) for axis in axes])
                     parts = np.where(is_same, np.maximum(common, 0) / lengths[None, :], parts)
@@ -246,22 +250,13 @@ class DynamicProgram:
             us = amounts @ self._moves.queue_us[self._devices, target]
             queued[:, :, target] += np.where(part > 0, us, 0.0)
 
-    def _measure(
-        self,
-        tensor: str,
-        own_axes: Ints,
-        owned: Ints,
-        axes: Ints,
-        needed: Ints,
-        source: int,
-        target: int,
-    ) -> Floats:
+    def _measure(self, tensor: str, own: tuple[Ints, Ints], need: tuple[Ints, Ints]) -> Floats:
         """Return [state, candidate] which share of a tensor lies in both intervals, of different axes."""
-        own_lengths = np.array([self._length(tensor, axis) for axis in own_axes])
-        lengths = np.array([self._length(tensor, axis) for axis in axes])
-        own = np.maximum(owned[:, source], 0) / own_lengths
-        need = np.maximum(needed[:, target], 0) / lengths
-        return np.asarray(own[:, None] * need[None, :])
+        parts = [
+            np.maximum(extent, 0) / np.array([self._length(tensor, axis) for axis in axes])
+            for axes, extent in (own, need)
+        ]
+        return np.asarray(parts[0][:, None] * parts[1][None, :])
 
     def _count_amounts(self, tensor: str, parts: Floats, own_axes: Ints, axes: Ints) -> Floats:
         """Return [state, candidate, 3] transfers, bytes, and runs of neighbouring bytes."""

@@ -15,7 +15,7 @@ from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
 from codl.partitioner.dynamic import Choice
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
-from codl.partitioner.tables import Floats
+from codl.partitioner.tables import Floats, Ints
 
 WINDOW = 0.3
 """By how much a chain's share may differ from its head's."""
@@ -52,7 +52,7 @@ class GreedyChains:
         self._meeting_us = float(moves.find_meeting_us(everyone)[0])
 
     def find_base(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[BaseChoice | None]:
-        """Return by position the best of every axis and share, and of every device alone; None for the host's."""
+        """Return by position the best of all axes, shares and devices alone; None for the host's."""
         found: list[BaseChoice | None] = []
         for position, unit in enumerate(self._order):
             if unit.is_host:
@@ -117,8 +117,8 @@ class GreedyChains:
         return best
 
     def _price(self, batch: ChainBatch) -> Floats:
-        """Return [candidate] what a chain takes by itself: sharing at its ends, and the largest sum of slices."""
-        us = batch.span_us + self._meeting_us
+        """Return [candidate] what a chain takes by itself: sharing, and the largest sum of slices."""
+        us: Floats = batch.span_us + self._meeting_us
         if self._moves.is_free:
             return us
         home = int(np.argmin(self._finder.find_single_us(batch.first)))
@@ -128,7 +128,7 @@ class GreedyChains:
             us = us + self._share(tensor, batch.axis, np.diff(bounds, axis=1), home=home, is_back=True)
         return us
 
-    def _share(self, tensor: str, axis: int, lengths: Floats, *, home: int, is_back: bool) -> Floats:
+    def _share(self, tensor: str, axis: int, lengths: Ints, *, home: int, is_back: bool) -> Floats:
         """Return [candidate] what it costs to send others their parts of a tensor, or to have them back."""
         shape = self._graph.shape(tensor)
         length = 1 if axis == WHOLE else shape[axis]

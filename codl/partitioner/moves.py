@@ -20,7 +20,7 @@ class MoveCosts:
     queue_us: Floats
     """[source, destination, 3] Time of the destination's queue."""
     held: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
-    """[source, destination, device] Whether the host has to wait for a device's work because it maps memory."""
+    """[source, destination, device] Whether the host waits for a device's work to map its memory."""
     meeting_us: Floats
     """[device, device] Of the two; on the diagonal of the one alone."""
     reading_us: Floats
@@ -92,10 +92,9 @@ def find_move_costs(predictors: Sequence[Predictor], arrangement: Arrangement) -
 def _find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:
     """Return [3] the sums of what kinds of sharing cost: a call, a byte, a run of bytes."""
     unit = np.eye(3)
-    return np.sum(
-        [
+    return np.asarray(
+        sum(
             predictor.predict_sharing(kind, calls=unit[:, 0], bytes_=unit[:, 1], rows=unit[:, 2])
             for kind in kinds
-        ],
-        axis=0,
+        )
     )

@@ -1,4 +1,4 @@
-"""The order in which plans are sought: topological, one branch after the other, groups of the host at once."""
+"""The order in which plans are sought: topological, branch after branch, groups of the host at once."""
 
 from dataclasses import dataclass
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -23,7 +23,18 @@ from codl.plan.residency import find_published
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
 
-Method = Literal["greedy", "dynamic"]
+
+class Method(StrEnum):
+    """How plans are sought."""
+
+    GREEDY = "greedy"
+    """CoDL's chains."""
+    DYNAMIC = "dynamic"
+    """Dynamic programming over how tensors are cut."""
+
+
+METHODS: Mapping[str, Method] = {str(method): method for method in Method}
+"""By name."""
 _LEAST_GAIN = 0.02
 """A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
 
@@ -60,7 +71,7 @@ class Planner:
         return tuple(predictor.info.name for predictor in self.predictors)
 
     def plan(self, method: Method) -> Plan:
-        """Return the fastest plan that a method finds, with predictions; a single device's where no split pays.
+        """Return the fastest plan that a method finds; a single device's where no split pays.
 
         Raises:
             ProfileError: A device has no predictor for something in the network.
@@ -110,7 +121,7 @@ class Planner:
         greedy = GreedyChains(
             self.graph, self._order, self._finder, self._moves, devices=len(self.predictors)
         ).run(self.chains)
-        if method == "greedy":
+        if method is Method.GREEDY:
             return [greedy]
         program = DynamicProgram(
             self.graph,

@@ -1,7 +1,7 @@
 """What every slice of every operator takes, and what it reads, for all places to cut it at: asked once.
 
-A slice that begins anywhere but at the start of an axis and ends anywhere but at its end takes what a slice from
-the start and a slice to the end take together, less the whole: exact where times are sums over positions.
+A slice between two inner positions of an axis takes what a slice from the start and a slice to the end take
+together, less the whole: exact where times are sums over positions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class AxisTable:
     """By input, constants included."""
 
     def take(self, low: Ints, high: Ints) -> Floats:
-        """Return time and memory's part of it [count, device, 2] of the interval of each device [count, device]."""
+        """Return time and memory's part [count, device, 2] of each device's interval [count, device]."""
         devices = np.arange(len(self.head))
         is_empty = high <= low
         found = self.head[devices, np.where(is_empty, 0, high)]
@@ -136,12 +136,11 @@ class Tables:
         values = np.stack(times)
         needs = input_boxes(node, self.graph, boxes)
         axes = {}
-        for (axis, granule, positions), (start, count) in zip(plans, spans, strict=True):
-            table = self._read_axis(
-                node, axis, granule, positions, values[:, start : start + 2 * count], needs, start
-            )
+        for plan, (start, count) in zip(plans, spans, strict=True):
+            part = values[:, start : start + 2 * count]
+            table = self._read_axis(node, plan, values=part, needs=needs, start=start)
             if table is not None:
-                axes[axis] = table
+                axes[plan[0]] = table
         return NodeTable(
             whole=values[:, 0],
             axes=axes,
@@ -152,14 +151,14 @@ class Tables:
     def _read_axis(
         self,
         node: Node,
-        axis: int,
-        granule: int,
-        positions: Ints,
+        plan: tuple[int, int, Ints],
+        *,
         values: Floats,
         needs: Sequence[Boxes],
         start: int,
     ) -> AxisTable | None:
         """Return the table of one axis; None where a cut saves no work or reads more than intervals."""
+        axis, granule, positions = plan
         length, count = int(positions[-1]), len(positions)
         found, is_saving = [], False
         for name, need in zip(node.inputs, needs, strict=True):
@@ -236,7 +235,7 @@ def _list_positions(length: int, granule: int) -> Ints:
 def _list_boxes(
     shape: Sequence[int], plans: Sequence[tuple[int, int, Ints]]
 ) -> tuple[Boxes, list[tuple[int, int]]]:
-    """Return the whole output, then slices from the start and to the end of each axis, and where each begins."""
+    """Return the whole output, then slices from the start and to the end of each axis, and their places."""
     count = 1 + 2 * sum(len(positions) for _, _, positions in plans)
     begin = np.zeros((count, len(shape)), np.int64)
     end = np.tile(np.asarray(shape, np.int64), (count, 1))
@@ -251,7 +250,7 @@ def _list_boxes(
 
 
 def _spread_out(values: Floats, positions: Ints, granule: int, length: int, *, up: bool) -> Floats:
-    """Return values [device, positions, 2] at all places: at the granule's edges, and linear between samples."""
+    """Return values [device, positions, 2] at all places: at granules' edges, linear between samples."""
     if len(positions) == length + 1:
         return values
     full = np.arange(length + 1)

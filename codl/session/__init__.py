@@ -1,7 +1,29 @@
 """The one place that knows all rooms: a model is loaded, planned, compiled and run."""
 
 from codl.session.binding import IOBinding
-from codl.session.planning import check_planner, count_memory, make_plan, plan
+from codl.session.planning import (
+    DEFAULT_PLANNER,
+    PROFILED,
+    check_planner,
+    count_memory,
+    make_plan,
+    plan,
+    predict_plan,
+)
+from codl.session.predictors import find_default_predictors, find_predictors, load_predictors
 from codl.session.session import InferenceSession
 
-__all__ = ["IOBinding", "InferenceSession", "check_planner", "count_memory", "make_plan", "plan"]
+__all__ = [
+    "DEFAULT_PLANNER",
+    "PROFILED",
+    "IOBinding",
+    "InferenceSession",
+    "check_planner",
+    "count_memory",
+    "find_default_predictors",
+    "find_predictors",
+    "load_predictors",
+    "make_plan",
+    "plan",
+    "predict_plan",
+]

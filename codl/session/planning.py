@@ -1,8 +1,10 @@
 """From what a user asks for to a plan: planners by name, devices by name, the defaults."""
 
+import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from codl.catalog.choose import NO_DATABASES
@@ -13,12 +15,26 @@ from codl.errors import DeviceError, PlanError, ProfileError
 from codl.executor.footprint import count_footprint
 from codl.frontend import load_model
 from codl.ir.graph import Graph
+from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
 from codl.options import SessionOptions
+from codl.partitioner.cost import price_plan
 from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.planner import METHODS, Planner
 from codl.plan.steps import Plan
+from codl.session.kept_plans import remember_plans
+from codl.session.predictors import (
+    find_default_predictors,
+    find_named_predictors,
+    find_predictors,
+    load_predictors,
+)
 
-_PROFILED = ("greedy", "dynamic")
+PROFILED = tuple(METHODS)
+"""Planners that need to know what everything takes."""
+DEFAULT_PLANNER = "dynamic"
+"""Where all devices have profiles."""
+_LOG = logging.getLogger(__name__)
 
 
 def make_plan(
@@ -29,44 +45,106 @@ def make_plan(
     ratios: Sequence[float] | None = None,
     max_chain_length: int = 8,
     axes: Sequence[int] | None = None,
+    predictors: Sequence[Predictor] = (),
 ) -> Plan:
     """Return a plan of ``graph`` by the planner of that name.
 
     Args:
         graph: The network.
-        planner: `even` or `single:<device>`.
+        planner: `greedy`, `dynamic`, `even` or `single:<device>`.
         devices: Device names that the plan may use.
         ratios: Share of each device, for `even`.
         max_chain_length: Most operators in a chain.
-        axes: Axes to cut along in order of preference, for `even`.
+        axes: Axes to cut along; in order of preference for `even`.
+        predictors: What is known of the devices; a plan of theirs carries predictions.
 
     Raises:
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: The planner needs profiles that the devices do not have.
     """
-    check_planner(planner, devices)
-    if planner == "even":
+    return rank_plans(
+        graph,
+        planner=planner,
+        devices=devices,
+        ratios=ratios,
+        max_chain_length=max_chain_length,
+        axes=axes,
+        predictors=predictors,
+    )[0]
+
+
+def rank_plans(
+    graph: Graph,
+    *,
+    planner: str,
+    devices: Sequence[str],
+    ratios: Sequence[float] | None = None,
+    max_chain_length: int = 8,
+    axes: Sequence[int] | None = None,
+    predictors: Sequence[Predictor] = (),
+) -> list[Plan]:
+    """Return a planner's plans that are worth a measurement, the best first; arguments as in `make_plan`."""
+    start = time.perf_counter()
+    known = {predictor.info.name: predictor for predictor in predictors}
+    check_planner(planner, devices, known)
+    method = METHODS.get(planner)
+    if method is not None:
+        chosen = [known[name] for name in devices]
+        found = Planner(
+            graph=graph,
+            predictors=chosen,
+            arrangement=arrange([predictor.info for predictor in chosen]),
+            max_chain_length=max_chain_length,
+            axes=axes,
+        ).rank(method)
+    elif planner == "even":
         extra: dict[str, Any] = {} if axes is None else {"axes": axes}
-        return plan_even(graph, devices=devices, ratios=ratios, max_chain_length=max_chain_length, **extra)
-    device = planner.partition(":")[2]
-    return plan_single(graph, device=device, devices=tuple(dict.fromkeys((*devices, device))))
+        found = [plan_even(graph, devices=devices, ratios=ratios, max_chain_length=max_chain_length, **extra)]
+    else:
+        device = planner.partition(":")[2]
+        found = [plan_single(graph, device=device, devices=tuple(dict.fromkeys((*devices, device))))]
+    if method is None:
+        found = [predict_plan(plan, graph, predictors) for plan in found]
+    taken_ms = (time.perf_counter() - start) * 1e3
+    return [replace(plan, planning_ms=taken_ms) for plan in found]
 
 
-def check_planner(planner: str, devices: Sequence[str]) -> None:
+def predict_plan(plan: Plan, graph: Graph, predictors: Sequence[Predictor]) -> Plan:
+    """Return a sound plan with predictions if its devices' profiles know all that it does, else as it is."""
+    known = {predictor.info.name: predictor for predictor in predictors}
+    if not set(plan.devices) <= set(known):
+        return plan
+    infos = [known[name].info for name in plan.devices]
+    try:
+        return price_plan(plan, graph, predictors, arrange(infos))
+    except ProfileError as error:
+        _LOG.info("no prediction: %s", error)
+        return plan
+
+
+def check_planner(planner: str, devices: Sequence[str], known: Container[str] = ()) -> None:
     """Raise an error when no plan can be made by a planner of this name, or return silently.
+
+    Args:
+        planner: Its name.
+        devices: Device names that the plan may use.
+        known: Those that have a profile.
 
     Raises:
         PlanError: No such planner.
         ProfileError: The planner needs profiles that the devices do not have.
     """
-    if planner in _PROFILED:
+    unknown = [name for name in devices if name not in known]
+    if planner in PROFILED and unknown:
         raise ProfileError(
-            f"planner {planner!r}: got no profile of {', '.join(devices)}, expected one for each device; "
+            f"planner {planner!r}: got no profile of {', '.join(unknown)}, expected one for each device; "
             "run `codl profile`, or use planner 'even' or 'single:<device>'"
         )
     kind, _, device = planner.partition(":")
-    if planner != "even" and not (kind == "single" and device):
-        raise PlanError(f"planner: got {planner!r}, expected 'even' or 'single:<device>'")
+    if planner not in ("even", *PROFILED) and not (kind == "single" and device):
+        raise PlanError(
+            f"planner: got {planner!r}, expected 'greedy', 'dynamic', 'even' or 'single:<device>'"
+        )
 
 
 def plan(
@@ -77,14 +155,29 @@ def plan(
     ratios: Sequence[float] | None = None,
     max_chain_length: int = 8,
     axes: Sequence[int] | None = None,
+    profiles: Sequence[str | os.PathLike[str]] | None = None,
 ) -> Plan:
     """Return a plan for a model without touching a device; arguments as in `make_plan`.
+
+    Args:
+        model: ONNX file or its bytes.
+        devices: As in `make_plan`.
+        planner: As in `make_plan`.
+        ratios: As in `make_plan`.
+        max_chain_length: As in `make_plan`.
+        axes: As in `make_plan`.
+        profiles: Folders of the devices' profiles; by default those that are found under their names.
 
     Raises:
         ModelError: The model is broken, or has an operator that nobody here knows.
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: The planner needs profiles that the devices do not have.
     """
+    if profiles is not None:
+        predictors = load_predictors(profiles)
+    else:
+        predictors = find_named_predictors(devices) if planner in PROFILED else ()
+    check_planner(planner, devices, {predictor.info.name for predictor in predictors})
     graph = load_model(model).graph
     made = make_plan(
         graph,
@@ -93,6 +186,7 @@ def plan(
         ratios=ratios,
         max_chain_length=max_chain_length,
         axes=axes,
+        predictors=predictors,
     )
     made = count_memory(made, graph)
     return made if isinstance(model, bytes) else replace(made, model=os.fspath(model))
@@ -126,18 +220,40 @@ class PlanRequest:
     ratios: tuple[float, ...] | None = None
     axes: tuple[int, ...] | None = None
     max_chain_length: int = 8
+    predictors: tuple[Predictor, ...] = ()
+    """What is known of the devices."""
 
-    def make(self, graph: Graph) -> Plan:
-        """Return the plan for a graph."""
+    def rank(self, graph: Graph) -> Sequence[Plan]:
+        """Return the plans for a graph that are worth a measurement, the best first."""
         if self.plan is not None:
-            return self.plan
-        return make_plan(
+            return [self.plan]
+        if self.planner not in PROFILED:
+            return self._make(graph)
+        return remember_plans(graph, self.tell(), lambda: self._make(graph))
+
+    def tell(self) -> Mapping[str, Any]:
+        """Return all that plans of a graph depend on."""
+        infos = [predictor.info for predictor in self.predictors]
+        return {
+            "planner": self.planner,
+            "devices": self.devices,
+            "ratios": self.ratios,
+            "axes": self.axes,
+            "max_chain_length": self.max_chain_length,
+            "profiles": [predictor.profile.fingerprint for predictor in self.predictors],
+            "facts": [asdict(info) for info in infos],
+            "kernels": {name: repr(database) for name, database in load_databases(infos).items()},
+        }
+
+    def _make(self, graph: Graph) -> Sequence[Plan]:
+        return rank_plans(
             graph,
             planner=self.planner,
             devices=self.devices,
             ratios=self.ratios,
             max_chain_length=self.max_chain_length,
             axes=self.axes,
+            predictors=self.predictors,
         )
 
 
@@ -154,13 +270,20 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
         if given.devices:  # a plan that names none, or one twice, breaks a law of plans
             select_devices(tuple(dict.fromkeys(given.devices)))
         return PlanRequest(devices=given.devices, plan=given)
-    names = tuple(opened.info.name for opened in select_devices(options.devices))
-    planner = f"single:{names[0]}" if options.planner is None else options.planner
-    check_planner(planner, names)
+    infos = [opened.info for opened in select_devices(options.devices)]
+    names = tuple(info.name for info in infos)
+    planner = options.planner
+    predictors: tuple[Predictor, ...] = ()
+    if planner is None:
+        predictors = find_default_predictors(infos)
+        planner = DEFAULT_PLANNER if predictors else f"single:{names[0]}"
+    elif planner in PROFILED:
+        predictors = find_predictors(infos)
+    check_planner(planner, names, {predictor.info.name for predictor in predictors})
     if planner.startswith("single:"):
         wanted = select_devices([planner.partition(":")[2]])[0].info.name
         return PlanRequest(devices=(wanted,), planner=f"single:{wanted}")
-    if options.devices is None:
+    if options.devices is None and planner == "even":
         raise DeviceError("planner 'even' divides work without knowing speeds: name the devices it may use")
     return PlanRequest(
         devices=names,
@@ -168,4 +291,5 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
         ratios=None if options.ratios is None else tuple(options.ratios),
         axes=None if options.axes is None else tuple(options.axes),
         max_chain_length=options.max_chain_length,
+        predictors=predictors,
     )

@@ -85,10 +85,11 @@ def compile_variant(
         DeviceError: A device refused.
     """
     model = load_source(source, shapes=shapes, initializers=initializers)
-    plan = request.make(model.graph)
+    plans = request.rank(model.graph)
+    plan = plans[0]
     hosts = HostSessions(model.graph, threads=host_threads)
     if is_verified and request.plan is None:
-        plan = find_fastest(model.graph, plan, hosts=hosts)
+        plan = find_fastest(model.graph, plans, hosts=hosts)
     devices = open_devices(plan.devices)
     if is_profiled:
         devices = tuple(device.with_profiling() for device in devices)

@@ -1,7 +1,5 @@
 """Which plan is the fastest here: the planner's, or all on one of its devices; measured once, then kept."""
 
-import hashlib
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -10,80 +8,84 @@ from typing import Any
 
 import numpy as np
 
-from codl.assets import digest_code
 from codl.cache.folders import PLANS
-from codl.cache.sealed import SealedFile
 from codl.catalog.choose import Databases
 from codl.catalog.stored import load_databases
 from codl.devices.opencl import open_devices
-from codl.errors import CacheError, PlanError
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
 from codl.executor.run import Executable
 from codl.executor.weights import Weights
 from codl.ir.graph import Graph
-from codl.machine import DeviceInfo
 from codl.partitioner.even import plan_single
-from codl.plan.check import check_plan
-from codl.plan.steps import Plan
+from codl.plan.residency import step_nodes
+from codl.plan.steps import Host, Plan, Run
+from codl.session.kept_plans import make_key, read_plans, write_plans
 from codl.values import find_dtype, is_tensor_type
 
-_ENTRY = "plan"
+_MOST_PLANS = 3
+"""Tried beside each device alone."""
 _ROUNDS = 3
 """Timed after one that is not, which builds kernels."""
 
 
-def find_fastest(graph: Graph, plan: Plan, *, hosts: HostSessions) -> Plan:
-    """Return ``plan``, or the plan that runs everything on one of its devices when that is faster.
+def find_fastest(graph: Graph, plans: Sequence[Plan], *, hosts: HostSessions) -> Plan:
+    """Return the fastest of some plans and of those that run everything on one of their devices.
 
     Every plan runs a few times, in turns, on inputs of zeros; its best time counts. The answer is kept for
     the same network, candidates, devices with their drivers, and code; a kept one that cannot be trusted is
     measured again. A network that has inputs beside arrays is not measured: nobody knows what is in them.
 
+    Args:
+        graph: The network.
+        plans: At least one, over the same devices, the most promising first.
+        hosts: ONNX Runtime's sessions.
+
     Raises:
         DeviceError: A device refused.
     """
-    candidates = [plan]
-    if len(plan.devices) > 1:
-        candidates += [plan_single(graph, device=name, devices=(name,)) for name in plan.devices]
+    devices = plans[0].devices
+    candidates = _drop_equal(plans)[:_MOST_PLANS]
+    if len(devices) > 1:
+        singles = [plan_single(graph, device=name, devices=(name,)) for name in devices]
+        candidates = [one for one in candidates if find_lone_device(one) is None] + singles
     is_measurable = all(is_tensor_type(graph.tensors[name].type) for name in graph.inputs)
     if len(candidates) == 1 or not is_measurable:
-        return plan
-    infos = [device.info for device in open_devices(plan.devices)]
+        return plans[0]
+    infos = [device.info for device in open_devices(devices)]
     databases = load_databases(infos)
-    key = _make_key(graph, candidates, infos, databases)
-    known = PLANS.read(key, lambda entry: _read_plan(entry, graph))
-    if known is not None:
-        return known
-    fastest = _measure_fastest(graph, candidates, hosts=hosts, databases=databases)
-    text = json.dumps(fastest.to_json()).encode()
-    what = f"{graph.name} over {', '.join(plan.devices)}: {fastest.planner}"
-    PLANS.write(key, {_ENTRY: np.frombuffer(text, np.uint8)}, about={"what": what})
-    return fastest
-
-
-def _make_key(
-    graph: Graph, candidates: Sequence[Plan], infos: Sequence[DeviceInfo], databases: Databases
-) -> str:
-    """Return what tells one measurement from every other."""
     told = {
-        "graph": graph.fingerprint,
         "candidates": [[plan.devices, plan.profiles, plan.to_json()["steps"]] for plan in candidates],
         "devices": [asdict(info) for info in infos],
         "kernels": {name: repr(database) for name, database in databases.items()},
         "sharing": os.environ.get("CODL_SHARING", ""),
-        "code": digest_code("catalog", "devices", "executor", "plan", "session"),
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    key = make_key(graph, told, "catalog", "devices", "executor", "plan", "session")
+    known = PLANS.read(key, lambda entry: read_plans(entry, graph))
+    if known is not None:
+        return known[0]
+    fastest = _measure_fastest(graph, candidates, hosts=hosts, databases=databases)
+    write_plans(key, [fastest], what=f"{graph.name} over {', '.join(devices)}: {fastest.planner}")
+    return fastest
 
 
-def _read_plan(entry: SealedFile, graph: Graph) -> Plan:
-    try:
-        plan = Plan.from_json(json.loads(entry.text(_ENTRY)))
-        check_plan(plan, graph)
-    except (KeyError, ValueError, PlanError) as error:
-        raise CacheError(f"{entry.path}: holds no plan of this model ({error}); remove it") from error
-    return plan
+def _drop_equal(plans: Sequence[Plan]) -> list[Plan]:
+    """Return plans without those that do the same as one before."""
+    found: dict[object, Plan] = {}
+    for plan in plans:
+        key = tuple(
+            (step_nodes(step), step.device if isinstance(step, Run) else getattr(step, "cuts", ()))
+            for step in plan.steps
+        )
+        found.setdefault(key, plan)
+    return list(found.values())
+
+
+def find_lone_device(plan: Plan) -> str | None:
+    """Return the device that runs all kernels, whole; None when there is more than one, or a cut."""
+    on_devices = [step for step in plan.steps if not isinstance(step, Host)]
+    devices = {step.device if isinstance(step, Run) else None for step in on_devices}
+    return devices.pop() if len(devices) == 1 else None
 
 
 def _measure_fastest(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from codl.assets import profiles_dir
 from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
 from codl.frontend import load_model
@@ -102,3 +103,35 @@ def test_missing_model_is_exit_code_2(codl: Codl, tmp_path: Path) -> None:
     assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1
     assert "absent.onnx" in done.err
+
+
+SIMULATED = ",".join(str(profiles_dir() / "simulated" / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu"))
+
+
+@pytest.mark.parametrize("planner", ["greedy", "dynamic", "even", "single:snapdragon-gpu"])
+def test_profiles_stand_for_devices_that_are_not_here(codl: Codl, model: Path, planner: str) -> None:
+    done = codl("plan", model, "--profiles", SIMULATED, "--planner", planner, "--json")
+
+    values = done.values
+    assert values["devices"] == ["snapdragon-cpu", "snapdragon-gpu"]
+    assert values["predicted_us"] > 0
+    assert values["best_single_us"] > 0
+    assert all(step["compute_us"] is not None and len(step["device_us"]) == 2 for step in values["steps"])
+
+
+def test_prediction_is_printed(codl: Codl, model: Path) -> None:
+    *_, last = codl("plan", model, "--profiles", SIMULATED).out.splitlines()
+
+    assert last.startswith("predicted: ")
+    assert "planned in" in last
+
+
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [("nowhere", "codl profile"), (",".join(SIMULATED.split(",")[:1] * 2), "got 2 of snapdragon-cpu")],
+)
+def test_wrong_profiles_are_named(codl: Codl, model: Path, profiles: str, message: str) -> None:
+    done = codl("plan", model, "--profiles", profiles)
+
+    assert done.code == 2
+    assert message in done.err

@@ -1,5 +1,6 @@
 """Two devices without hardware and what is known of them, for planning alone."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from codl.devices.memory import arrange
@@ -13,23 +14,38 @@ MEETING_US = 50.0
 
 
 def make_predictors(
-    *, slower: float = 1.0, meeting_us: float = MEETING_US, slowdown: float = 1.0
+    *,
+    slower: float = 1.0,
+    meeting_us: float = MEETING_US,
+    slowdown: float = 1.0,
+    rmspe: float = 0.07,
+    names: Sequence[str] = ("left", "right"),
 ) -> tuple[Predictor, ...]:
-    """Return the predictors of `left` and of `right`, which takes ``slower`` times as long.
+    """Return the predictors of some devices, the last of which takes ``slower`` times as long.
 
     Args:
-        slower: Time of the right one's kernels over that of the left one's.
-        meeting_us: What a meeting of the two costs.
-        slowdown: How much slower each is beside the other.
+        slower: Time of the last one's kernels over that of the others'.
+        meeting_us: What a meeting of two costs.
+        slowdown: How much slower each is beside another.
+        rmspe: Error of the predictions.
+        names: The devices.
     """
     found = []
-    for name, other, factor in (("left", "right", 1.0), ("right", "left", slower)):
+    for name in names:
         info = replace(device_info(8), name=name)
         profile = make_profile(info)
         meeting = Meeting(median_us=meeting_us, p95_us=2 * meeting_us, samples=400)
         neighbour = Neighbour(slowdown=((slowdown, slowdown), (slowdown, slowdown)), meeting=meeting)
-        rows = {key: replace(row, model=row.model.scaled({}, factor)) for key, row in profile.rows.items()}
-        found.append(Predictor(replace(profile, rows=rows, neighbours={other: neighbour}), info))
+        rows = {
+            key: replace(
+                row,
+                model=row.model.scaled({}, slower if name == names[-1] else 1.0),
+                quality=replace(row.quality, rmspe=rmspe),
+            )
+            for key, row in profile.rows.items()
+        }
+        neighbours = {other: neighbour for other in names if other != name}
+        found.append(Predictor(replace(profile, rows=rows, neighbours=neighbours), info))
     return tuple(found)
 
 

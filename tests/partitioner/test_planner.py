@@ -1,0 +1,168 @@
+"""Planners with profiles: sound plans, none dearer than what a lesser planner finds."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codl.errors import PlanError
+from codl.frontend import load_model
+from codl.ir.graph import Graph
+from codl.latency.predictor import Predictor
+from codl.partitioner.cost import price_plan
+from codl.partitioner.planner import Method, Planner
+from codl.plan.check import check_plan, find_problems
+from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.steps import Chain, Host, Plan, Run
+from tests.graphs import host_between, residual_block
+from tests.partitioner.profiles import make_predictors
+from tools.networks import build
+
+LEFT_RIGHT = make_predictors(slower=1.5)
+
+
+@cache
+def load(name: str) -> Graph:
+    """Return a small network."""
+    if name == "residual":
+        return residual_block(height=64, channels=16)
+    if name == "host":
+        return host_between()
+    return load_model(build(name, size=64).SerializeToString()).graph
+
+
+NETWORKS = ("residual", "host", "mobilenet_v2", "resnet50", "yolov2", "retinaface")
+
+
+def plan(
+    graph: Graph,
+    method: Method,
+    predictors: tuple[Predictor, ...] = LEFT_RIGHT,
+    *,
+    sharing: Sharing = Sharing.COHERENT,
+    length: int = 8,
+) -> Plan:
+    arrangement = arrange_alike(sharing, len(predictors))
+    planner = Planner(graph=graph, predictors=predictors, arrangement=arrangement, max_chain_length=length)
+    return planner.plan(method)
+
+
+@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_plan_is_sound_and_priced(name: str, method: Method) -> None:
+    graph = load(name)
+
+    found = plan(graph, method)
+
+    check_plan(found, graph)
+    again = price_plan(found, graph, LEFT_RIGHT, arrange_alike(Sharing.COHERENT, 2))
+    assert found.predicted_us == pytest.approx(again.predicted_us)
+    assert found.best_single_us == pytest.approx(again.best_single_us)
+    assert all(len(step.nodes) <= 8 for step in found.steps if isinstance(step, Chain))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    name=st.sampled_from(["residual", "host", "mobilenet_v2"]),
+    slower=st.sampled_from([1.0, 1.3, 2.0, 8.0]),
+    meeting_us=st.sampled_from([0.0, 10.0, 50.0, 400.0]),
+    slowdown=st.sampled_from([1.0, 1.4]),
+    sharing=st.sampled_from([Sharing.COHERENT, Sharing.COPIED]),
+)
+def test_dynamic_is_at_most_greedy_is_at_most_single(
+    name: str, slower: float, meeting_us: float, slowdown: float, sharing: Sharing
+) -> None:
+    graph = load(name)
+    predictors = make_predictors(slower=slower, meeting_us=meeting_us, slowdown=slowdown)
+
+    greedy, dynamic = (plan(graph, method, predictors, sharing=sharing) for method in Method)
+
+    for found in (greedy, dynamic):
+        assert not list(find_problems(found, graph))
+    assert dynamic.predicted_us is not None
+    assert greedy.predicted_us is not None
+    assert greedy.best_single_us is not None
+    assert dynamic.predicted_us <= greedy.predicted_us * (1 + 1e-9)
+    assert greedy.predicted_us <= greedy.best_single_us * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("method", Method)
+def test_nothing_is_split_where_meetings_cost_more_than_they_gain(method: Method) -> None:
+    found = plan(load("residual"), method, make_predictors(meeting_us=1e6))
+
+    assert {step.device for step in found.steps if isinstance(step, Run)} == {"left"}
+    assert not [step for step in found.steps if isinstance(step, Chain)]
+    assert found.predicted_us == found.best_single_us
+
+
+@pytest.mark.parametrize("method", Method)
+def test_equal_devices_without_costs_halve_the_time(method: Method) -> None:
+    graph = residual_block(height=512, channels=16)
+    found = plan(graph, method, make_predictors(meeting_us=0.0))
+
+    assert found.predicted_us is not None
+    assert found.best_single_us is not None
+    assert found.predicted_us < 0.55 * found.best_single_us
+
+
+def test_slow_partner_gets_little_or_nothing() -> None:
+    graph = residual_block(height=512, channels=16)
+    found = plan(graph, Method.DYNAMIC, make_predictors(slower=8.0))
+
+    for step in found.steps:
+        if isinstance(step, Chain):
+            for cut in step.cuts:
+                assert cut.bounds[1] >= 0.8 * cut.bounds[2]
+
+
+def test_gain_below_the_profiles_certainty_does_not_justify_a_split() -> None:
+    graph = residual_block(height=512, channels=16)
+    sure = make_predictors(slower=8.0)
+    planner = Planner(graph=graph, predictors=sure, arrangement=arrange_alike(Sharing.COHERENT, 2))
+    gain = 1 - (planner.plan(Method.DYNAMIC).predicted_us or 0) / (
+        planner.plan(Method.DYNAMIC).best_single_us or 1
+    )
+    unsure = make_predictors(slower=8.0, rmspe=4 * gain)
+
+    assert any(isinstance(step, Chain) for step in planner.plan(Method.DYNAMIC).steps)
+    assert not any(isinstance(step, Chain) for step in plan(graph, Method.DYNAMIC, unsure).steps)
+
+
+@pytest.mark.parametrize("method", Method)
+def test_three_devices_share_the_work(method: Method) -> None:
+    graph = residual_block(height=512, channels=16)
+    predictors = make_predictors(meeting_us=5.0, names=("left", "middle", "right"))
+
+    found = plan(graph, method, predictors)
+
+    check_plan(found, graph)
+    assert any(
+        len(set(cut.bounds)) == 4 for step in found.steps if isinstance(step, Chain) for cut in step.cuts
+    )
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_chains_are_no_longer_than_asked_for(length: int) -> None:
+    found = plan(load("resnet50"), Method.DYNAMIC, make_predictors(meeting_us=5.0), length=length)
+
+    assert max(len(step.nodes) for step in found.steps if isinstance(step, Chain)) == length
+
+
+def test_host_step_stays_whole() -> None:
+    found = plan(load("host"), Method.DYNAMIC, make_predictors(meeting_us=0.0))
+
+    assert [step.nodes for step in found.steps if isinstance(step, Host)] == [("top", "top/i")]
+
+
+def test_single_device_needs_no_neighbours() -> None:
+    found = plan(load("residual"), Method.DYNAMIC, LEFT_RIGHT[:1])
+
+    assert found.devices == ("left",)
+    assert found.predicted_us == found.best_single_us
+
+
+@pytest.mark.parametrize("length", [0, -1])
+def test_chain_length_below_one_is_an_error(length: int) -> None:
+    with pytest.raises(PlanError, match="max_chain_length"):
+        plan(load("residual"), Method.GREEDY, length=length)
