@@ -138,7 +138,7 @@ class ChainFinder:
             self._read_inputs(node, axis, (low, high), needs)
             groups = _join_groups(groups, node, self._graph)
             busy = self._slow_down(sums)
-            if busy.max(axis=1).min() > 1.5 * alone_us.min():  # halos have eaten it
+            if busy.max(axis=1).min() > 1.2 * alone_us.min():  # halos have eaten it
                 return
             if len(groups) == 1:
                 yield ChainBatch(

@@ -12,6 +12,7 @@ Source:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +27,9 @@ from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
 from codl.partitioner.clock import Clock, find_meeting_us
 from codl.partitioner.even import plan_single
-from codl.plan.memory import plan_memory
+from codl.partitioner.sorts import Sorts
+from codl.partitioner.tables import Tables
+from codl.plan.memory import find_lying_inside
 from codl.plan.places import find_owner
 from codl.plan.residency import Transfer
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap, make_schedule
@@ -65,7 +68,9 @@ class Pricer:
     graph: Graph
     predictors: Mapping[str, Predictor]
     """By device name."""
-    _known: dict[tuple[str, object, Region], Time] = field(default_factory=dict, repr=False)
+    tables: Tables | None = field(default=None, repr=False)
+    """What was predicted before, for the same devices in the same order."""
+    _known: dict[tuple[str, int, Region], Time] = field(default_factory=dict, repr=False)
 
     def price(self, plan: Plan, arrangement: Arrangement) -> Plan:
         """Return the plan with its predictions: of the whole run, of each step, and of the best device alone.
@@ -106,14 +111,19 @@ class Pricer:
 
     def times(self, plan: Plan, schedule: Schedule) -> None:
         """Ask the predictors for all slices of a schedule at once: one question for each sort of operator."""
-        wanted: dict[tuple[str, object], tuple[Node, list[Region]]] = {}
+        wanted: dict[tuple[str, int], tuple[Node, list[Region]]] = {}
         for action in schedule.actions:
             if not isinstance(action, Launch):
                 continue
             node, device = self.graph.nodes_by_name[action.node], plan.devices[action.device]
-            sort = find_sort(node, self.graph)
-            if (device, sort, action.region) not in self._known:
-                wanted.setdefault((device, sort), (node, []))[1].append(action.region)
+            key = device, self._sorts.find(node), action.region
+            if key in self._known:
+                continue
+            found_before = self._look_up(node, device, action.region)
+            if found_before is not None:
+                self._known[key] = found_before
+            else:
+                wanted.setdefault(key[:2], (node, []))[1].append(action.region)
         for (device, sort), (node, regions) in wanted.items():
             distinct = list(dict.fromkeys(regions))
             found = self.predictors[device].predict(node, self.graph, Boxes.of(distinct))
@@ -123,7 +133,17 @@ class Pricer:
 
     def time(self, node: Node, device: str, region: Region) -> Time:
         """Return what a slice takes that `times` has asked for."""
-        return self._known[device, find_sort(node, self.graph), region]
+        return self._known[device, self._sorts.find(node), region]
+
+    def _look_up(self, node: Node, device: str, region: Region) -> Time | None:
+        if self.tables is None:
+            return None
+        found = self.tables.look_up(node, list(self.predictors).index(device), region)
+        return None if found is None else Time(us=found[0], memory_us=found[1])
+
+    @cached_property
+    def _sorts(self) -> Sorts:
+        return Sorts(self.graph) if self.tables is None else self.tables.sorts
 
     def _find_predictor(self, name: str) -> Predictor:
         if name not in self.predictors:
@@ -148,12 +168,6 @@ def price_plan(plan: Plan, graph: Graph, predictors: Sequence[Predictor], arrang
     """
     by_name = {predictor.info.name: predictor for predictor in predictors}
     return Pricer(graph=graph, predictors=by_name).price(plan, arrangement)
-
-
-def find_sort(node: Node, graph: Graph) -> object:
-    """Return what nodes have in common whose slices take equally long on a device."""
-    operands = tuple((graph.shape(name), name in graph.constants) for name in node.inputs)
-    return node.op, node.epilogue, operands, graph.shape(node.output)
 
 
 class _Walk:
@@ -306,7 +320,7 @@ def _find_lying_inside(
     """Return, by step, node and device, the inputs of concatenations that are not copied: they lie inside."""
     if not any(isinstance(node.op, Concat) for node in graph.nodes):
         return {}
-    blocks = plan_memory(graph, schedule, arrangement).blocks
+    views = find_lying_inside(graph, schedule, arrangement)
     found = {}
     for action in schedule.actions:
         if not isinstance(action, Launch):
@@ -316,12 +330,10 @@ def _find_lying_inside(
             continue
         reads = schedule.shares[action.step][action.device].reads
         owners = {
-            name: find_owner(name, action.device, blocks, arrangement, is_outside=name in reads)
+            name: find_owner(name, action.device, views.places, arrangement, is_outside=name in reads)
             for name in node.inputs
         }
         found[action.step, action.node, action.device] = frozenset(
-            name
-            for name, owner in owners.items()
-            if (name, owner) in blocks and blocks[name, owner].frame != blocks[name, owner].region
+            name for name, owner in owners.items() if (name, owner) in views.inside
         )
     return found

@@ -193,7 +193,9 @@ class Planner:
     @cached_property
     def _pricer(self) -> Pricer:
         return Pricer(
-            graph=self.graph, predictors={predictor.info.name: predictor for predictor in self.predictors}
+            graph=self.graph,
+            predictors={predictor.info.name: predictor for predictor in self.predictors},
+            tables=self._tables,
         )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm, prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,9 @@ from codl.catalog.spec import Parameters
 from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
-from codl.ir.regions import input_boxes
+from codl.ir.regions import Region, input_boxes
 from codl.latency.predictor import Predictor
-from codl.partitioner.cost import find_sort
+from codl.partitioner.sorts import Sorts
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -48,6 +47,8 @@ class AxisTable:
     """Slices of an operator along one axis."""
 
     length: int
+    sampled: frozenset[int] | None
+    """Positions that were predicted; None for all."""
     granule: int
     """Positions that kernels compute at once: cuts elsewhere cost as much as the next one here."""
     head: Floats
@@ -93,7 +94,8 @@ class Tables:
 
     def __init__(self, graph: Graph, predictors: Sequence[Predictor]) -> None:
         self.graph, self.predictors = graph, tuple(predictors)
-        self._known: dict[Any, NodeTable] = {}
+        self.sorts = Sorts(graph)
+        self._known: dict[int, NodeTable] = {}
         self._by_name: dict[str, NodeTable] = {}
 
     def find(self, node: Node) -> NodeTable:
@@ -104,12 +106,35 @@ class Tables:
         """
         table = self._by_name.get(node.name)
         if table is None:
-            sort = find_sort(node, self.graph)
+            sort = self.sorts.find(node)
             table = self._known.get(sort)
             if table is None:
                 table = self._known[sort] = self._make(node)
             self._by_name[node.name] = table
         return table
+
+    def look_up(self, node: Node, device: int, region: Region) -> tuple[float, float] | None:
+        """Return time and memory's part of it, us, of a slice that a table has been asked for; else None."""
+        table = self.find(node)
+        if isinstance(node.op, Concat):  # tables leave out what depends on where things lie
+            return None
+        shape = self.graph.shape(node.output)
+        cut = [
+            axis for axis, length in enumerate(shape) if (region.begin[axis], region.end[axis]) != (0, length)
+        ]
+        if not cut:
+            us, memory_us = table.whole[device].tolist()
+            return us, memory_us
+        known = table.axes.get(cut[0])
+        if len(cut) > 1 or known is None:
+            return None
+        low, high = region.begin[cut[0]], region.end[cut[0]]
+        if low and high < known.length:
+            return None
+        if known.sampled is not None and (low or high) not in known.sampled:
+            return None
+        us, memory_us = (known.tail[device, low] if low else known.head[device, high]).tolist()
+        return us, memory_us
 
     @cached_property
     def bandwidths(self) -> Floats:
@@ -190,6 +215,7 @@ class Tables:
             return None
         return AxisTable(
             length=length,
+            sampled=None if count == length + 1 else frozenset(positions.tolist()),
             granule=granule,
             head=_spread_out(values[:, :count], positions, granule, length, up=True),
             tail=_spread_out(values[:, count:], positions, granule, length, up=False),

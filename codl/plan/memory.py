@@ -21,7 +21,7 @@ from codl.plan.residency import HOST
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import SHARED_MEMORY
-from codl.plan.views import find_views, place_views
+from codl.plan.views import View, find_views, place_views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +59,19 @@ class MemoryPlan:
         }
 
 
-def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> MemoryPlan:
-    """Return where the tensors of a schedule lie.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Which tensors lie where, before they are given offsets."""
 
-    Args:
-        graph: The network.
-        schedule: What a run of its plan does.
-        arrangement: The one that the schedule was made for.
-    """
+    places: Mapping[Place, Region]
+    """What each place holds of each tensor."""
+    inside: Mapping[Place, View]
+    """Those that lie inside another one."""
+    ends: tuple[str, ...]
+
+
+def find_lying_inside(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> Layout:
+    """Return which tensors lie inside another one; arguments as in `plan_memory`."""
     crossing = () if arrangement.shared else _find_crossing(schedule)
     ends = tuple(
         tensor
@@ -75,6 +80,19 @@ def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> M
     )
     regions = _find_regions(graph, schedule, arrangement)
     views = find_views(graph, schedule, regions, arrangement, apart=ends)
+    return Layout(places=regions, inside=views, ends=ends)
+
+
+def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> MemoryPlan:
+    """Return where the tensors of a schedule lie.
+
+    Args:
+        graph: The network.
+        schedule: What a run of its plan does.
+        arrangement: The one that the schedule was made for.
+    """
+    layout = find_lying_inside(graph, schedule, arrangement)
+    regions, views, ends = layout.places, layout.inside, layout.ends
     frames = place_views(regions, views)
     lives = _find_lives(graph, schedule, regions, arrangement)
     for (tensor, owner), view in views.items():

@@ -7,8 +7,8 @@ because both ask this module.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codl.ir.graph import Graph, Node
-from codl.ir.regions import Region, input_regions
+from codl.ir.graph import Graph
+from codl.ir.regions import Boxes, Region, input_boxes
 from codl.plan.steps import Host, Run, Step
 
 HOST = -1
@@ -60,11 +60,8 @@ def share_step(step: Step, graph: Graph, devices: Sequence[str]) -> tuple[Share,
     Every device's own part of each published tensor is followed backwards
     through the step: an inner tensor is computed where a later node needs it.
     """
-    shares = []
-    for index in range(len(devices)):
-        owned = _owned_regions(step, graph, devices, index)
-        shares.append(_follow_back(step_nodes(step), graph, owned))
-    return tuple(shares)
+    owned = [_owned_regions(step, graph, devices, index) for index in range(len(devices))]
+    return _follow_back(step_nodes(step), graph, owned)
 
 
 def _owned_regions(step: Step, graph: Graph, devices: Sequence[str], index: int) -> dict[str, Region]:
@@ -84,21 +81,37 @@ def _owned_regions(step: Step, graph: Graph, devices: Sequence[str], index: int)
     return owned
 
 
-def _follow_back(names: Sequence[str], graph: Graph, owned: Mapping[str, Region]) -> Share:
-    nodes: list[Node] = [graph.nodes_by_name[name] for name in names]
+def _follow_back(
+    names: Sequence[str], graph: Graph, owned: Sequence[Mapping[str, Region]]
+) -> tuple[Share, ...]:
+    """Return what each device computes and reads for its own parts of what is published."""
+    nodes = [graph.nodes_by_name[name] for name in names]
     produced = {node.output for node in nodes}
-    needs: dict[str, Region] = dict(owned)
-    computes: dict[str, Region] = {}
+    needs = [dict(own) for own in owned]
+    computes: list[dict[str, Region]] = [{} for _ in owned]
     for node in reversed(nodes):
-        region = needs.get(node.output)
-        if region is None or region.is_empty:
+        wanted = [(index, need[node.output]) for index, need in enumerate(needs) if node.output in need]
+        busy = [(index, region) for index, region in wanted if not region.is_empty]
+        if not busy:
             continue
-        computes[node.name] = region
-        for tensor, part in zip(node.inputs, input_regions(node, graph, region), strict=True):
-            if tensor not in graph.constants and not part.is_empty:
-                needs[tensor] = needs[tensor].hull(part) if tensor in needs else part
-    reads = {tensor: region for tensor, region in needs.items() if tensor not in produced}
-    return Share(computes=computes, publishes=dict(owned), reads=reads)
+        boxes = input_boxes(node, graph, Boxes.of([region for _, region in busy]))
+        for place, (index, region) in enumerate(busy):
+            computes[index][node.name] = region
+            need = needs[index]
+            for tensor, parts in zip(node.inputs, boxes, strict=True):
+                if tensor in graph.constants:
+                    continue
+                part = parts.region(place)
+                if not part.is_empty:
+                    need[tensor] = need[tensor].hull(part) if tensor in need else part
+    return tuple(
+        Share(
+            computes=computed,
+            publishes=dict(own),
+            reads={tensor: region for tensor, region in need.items() if tensor not in produced},
+        )
+        for computed, own, need in zip(computes, owned, needs, strict=True)
+    )
 
 
 def find_host_reads(step: Host, graph: Graph) -> tuple[str, ...]:
