@@ -27,7 +27,6 @@ from codl.devices.drivers import emulate_pair, select_devices
 from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
 from codl.devices.reference import COMPUTE, MEMORY
-from codl.devices.timing import time_call
 from codl.executor.compile import compile_plan
 from codl.frontend import load_model
 from codl.ir.boxes import Boxes
@@ -45,8 +44,6 @@ from codl.plan.schedule import Copy, Launch, Meet, Publish, make_schedule
 from codl.plan.steps import Chain, Cut, Plan
 from codl.profiler.survey import Survey
 from tools.networks import NAMES, build
-
-_ROUNDS = 15
 
 
 @dataclass(slots=True)
@@ -115,7 +112,7 @@ def _compare(graph: Graph, plan: Plan, devices: Sequence[Device], predictors: Se
     rng = np.random.default_rng(0)
     feeds = {name: rng.standard_normal(graph.shape(name), np.float32) for name in graph.inputs}
     executable.run(feeds)
-    taken = Survey(devices[0]).measure_long(time_call(partial(executable.run, feeds)), rounds=_ROUNDS)
+    taken = Survey(devices[0]).measure_run(partial(executable.run, feeds))
     known = predictors[0].profile.reference_us
     logs = {name: np.log(taken.ratios[name] * known[name]) for name in (COMPUTE, MEMORY)}
     return float(predicted / np.exp((1 - memory_share) * logs[COMPUTE] + memory_share * logs[MEMORY]))

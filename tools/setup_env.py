@@ -18,7 +18,7 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
-EXTRAS = "cpu,pocl,test"
+EXTRAS = "cpu,pocl,profile,test"
 CANNOT = 2
 SYSTEM_DRIVER = "pocl-opencl-icd"
 _NETWORK_SIGNS = (

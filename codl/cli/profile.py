@@ -2,34 +2,12 @@
 
 import argparse
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-from codl.catalog.table import IMPLEMENTATIONS
 from codl.cli.flags import add_device_flags, add_json_flag
-from codl.cli.output import print_json, print_message, print_table
-from codl.devices.drivers import select_devices
-from codl.devices.opencl import Device, open_device
-from codl.errors import ProfileError
-from codl.latency.files import DEVICE_FILE, load_profile, save_profile
-from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour
-from codl.latency.store import user_folder
-from codl.profiler.campaign import Campaign, Outcome, Report
-from codl.profiler.log import SampleLog, claim_machine, name_log
-from codl.profiler.pairs import measure_neighbours
-from codl.profiler.workload import load_workload
 
-DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_Pairs = Mapping[str, Mapping[str, Neighbour]]
 
 
 def add_parser(subparsers: Any) -> None:
@@ -62,23 +40,9 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Profile the devices and print how well their latency models do."""
-    names = [args.device] if args.device else args.devices
-    devices = [open_device(opened.info.name) for opened in select_devices(names)]
-    budget = args.budget or (QUICK_SECONDS if args.quick else DEFAULT_SECONDS)
-    with claim_machine(user_folder(devices[0].info).parent), _show_progress() as show:
-        everyone = [open_device(opened.info.name) for opened in select_devices(args.devices)]
-        pairs = _measure_pairs(everyone, devices, show)
-        outcomes = [
-            (device, outcome)
-            for device in devices
-            if (outcome := _profile(device, args, budget, pairs.get(device.info.name, {}), show)) is not None
-        ]
-    report = _make_report(outcomes)
-    if args.json:
-        print_json(report)
-    else:
-        _print_report(report)
-    return 0
+    from codl.cli.profiling import profile_devices  # with scikit-learn, which takes seconds
+
+    return profile_devices(args)
 
 
 def parse_seconds(text: str) -> float:
@@ -88,141 +52,3 @@ def parse_seconds(text: str) -> float:
     if not 1.0 <= seconds <= 86400.0:
         raise argparse.ArgumentTypeError(f"got {text!r}, expected a time such as 90s or 5m, from 1s to 24h")
     return seconds
-
-
-def _profile(
-    device: Device,
-    args: argparse.Namespace,
-    budget: float,
-    neighbours: Mapping[str, Neighbour],
-    show: Report,
-) -> Outcome | None:
-    """Profile one device and save what was learned; None when nothing was stale."""
-    info = device.info
-    folder = args.output / user_folder(info).name if args.output else user_folder(info)
-    old = _load_old(folder, device)
-    rows = None
-    if args.stale:
-        if old is None:
-            raise ProfileError(
-                f"{folder}: got no profile of {info.name}, expected one to renew; leave out --stale"
-            )
-        rows = old.find_stale()
-        if not rows:
-            print_message(f"{info.name}: no kernel has changed since its profile was made")
-            return None
-    with SampleLog(name_log(user_folder(info), DeviceKey.of(info))) as log:
-        campaign = Campaign(
-            device,
-            layers=load_workload(),
-            log=log,
-            budget_seconds=budget,
-            rows=rows,
-            report=lambda what, share: show(f"{info.name}: {what}", share),
-        )
-        outcome = campaign.run(neighbours={**(old.neighbours if old else {}), **neighbours})
-    if rows is not None and old is not None:
-        renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
-        outcome = replace(outcome, profile=old.with_rows(renewed))
-    save_profile(outcome.profile, folder)
-    missing = [row.name for row in IMPLEMENTATIONS if row.name not in outcome.profile.rows]
-    if missing:
-        print_message(
-            f"note: {info.name}: too few samples of {', '.join(missing)}; run `codl profile` again to go on"
-        )
-    print_message(f"{info.name}: {folder / DEVICE_FILE}")
-    return outcome
-
-
-def _load_old(folder: Path, device: Device) -> DeviceProfile | None:
-    """Return the profile that is there, if it is of this device and can be read."""
-    if not (folder / DEVICE_FILE).exists():
-        return None
-    try:
-        old = load_profile(folder)
-    except ProfileError as error:
-        print_message(f"note: {error}")
-        return None
-    return old if old.key == DeviceKey.of(device.info) else None
-
-
-def _measure_pairs(everyone: Sequence[Device], wanted: Sequence[Device], show: Report) -> _Pairs:
-    """Return what the devices of each pair do to each other, by device and neighbour."""
-    found: dict[str, dict[str, Neighbour]] = {}
-    names = {device.info.name for device in wanted}
-    for first, second in combinations(everyone, 2):
-        if names & {first.info.name, second.info.name}:
-            show(f"{first.info.name} beside {second.info.name}", 0.0)
-            one, other = measure_neighbours(first, second)
-            found.setdefault(first.info.name, {})[second.info.name] = one
-            found.setdefault(second.info.name, {})[first.info.name] = other
-    return found
-
-
-@contextmanager
-def _show_progress() -> Iterator[Report]:
-    """Yield what is told of the progress: a bar with the time left on a terminal's stderr, else nothing."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        tasks: dict[str, Any] = {}
-
-        def show(what: str, share: float) -> None:
-            device = what.partition(":")[0]
-            if device not in tasks:
-                tasks[device] = progress.add_task(what, total=1.0)
-            progress.update(tasks[device], description=what, completed=share)
-
-        yield show
-
-
-def _make_report(outcomes: Sequence[tuple[Device, Outcome]]) -> dict[str, Any]:
-    """Return figures on held-out samples: all rows together, and what is known of each device."""
-    devices: list[dict[str, Any]] = []
-    for device, outcome in outcomes:
-        profile = outcome.profile
-        rows = sorted(profile.rows.items())
-        held = sum(row.quality.samples for _, row in rows)
-        devices.append(
-            {
-                "device": device.info.name,
-                "implementations": [{"name": name, **asdict(row.quality)} for name, row in rows],
-                "pm10": sum(row.quality.pm10 * row.quality.samples for _, row in rows) / max(held, 1),
-                "repeatability_pm10": profile.repeatability_pm10,
-                "seconds": profile.seconds,
-                "launch_us": profile.launch_us,
-                "wait_us": profile.wait_us,
-                "neighbours": {name: asdict(one) for name, one in sorted(profile.neighbours.items())},
-            }
-        )
-    known = [each["repeatability_pm10"] for each in devices if each["repeatability_pm10"] is not None]
-    return {
-        "implementations": [
-            {"device": each["device"], **row} for each in devices for row in each["implementations"]
-        ],
-        "repeatability_pm10": min(known, default=None),
-        "seconds": sum(each["seconds"] for each in devices),
-        "devices": devices,
-    }
-
-
-def _print_report(report: Mapping[str, Any]) -> None:
-    for each in report["devices"]:
-        print_table(
-            ["implementation", "held out", "within 5 %", "within 10 %", "rmspe", "FLOPs only, 10 %"],
-            [
-                [
-                    row["name"],
-                    str(row["samples"]),
-                    *(f"{row[name]:.0%}" for name in ("pm5", "pm10", "rmspe", "flops_pm10")),
-                ]
-                for row in each["implementations"]
-            ],
-            title=f"{each['device']}: {each['pm10']:.0%} within 10 % of what was measured",
-        )
-        again = each["repeatability_pm10"]
-        told = (
-            "nothing was measured twice"
-            if again is None
-            else f"{again:.0%} of measurements repeat within 10 %"
-        )
-        print(f"{told}; {each['seconds']:.0f} s")

@@ -22,8 +22,8 @@ Source:
 """
 
 
-def prepare_sweep(device: Device, *, footprint: int = SWEPT_BYTES) -> Call:
-    """Return a call that enqueues a walk over ``footprint`` bytes, after which caches hold nothing else.
+def prepare_sweep(device: Device, *, footprint: int = SWEPT_BYTES, rounds: int = 1) -> Call:
+    """Return a call that enqueues walks over ``footprint`` bytes, after which caches hold nothing else.
 
     What is enqueued behind it starts when the host has long handed it over: on CPU drivers the host's own
     thread would otherwise take the core from the kernel.
@@ -36,7 +36,7 @@ def prepare_sweep(device: Device, *, footprint: int = SWEPT_BYTES) -> Call:
     kernel = device.kernel(f"reference/{stream}.cl", stream, {"VECTOR": lanes, "GROUP": group, "COPIES": 1})
     src, dst = device.allocate(items * share), device.allocate(items * share)
     device.fill(src, 1.0)
-    kernel.set_args(dst, src, np.int32(share), np.int32(1))
+    kernel.set_args(dst, src, np.int32(share), np.int32(rounds))
 
     def sweep(_keep: Any = (src, dst)) -> Any:
         return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))

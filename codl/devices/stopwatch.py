@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyopencl as cl
 
 from codl.devices.limits import pinned_caller
@@ -55,17 +56,37 @@ class Stopwatch:
                     return self._time_events(launches, before, plays)
                 return float(np.median([self._time_wall(launches, before) for _ in range(plays)]))
             except cl.Error as error:
-                name = self.device.info.name
-                raise DeviceError(
-                    f"{name}: driver failed with {error} while a kernel was timed, expected success; "
-                    "run `codl doctor`"
-                ) from error
+                raise self._explain(error) from error
+
+    def time_groups(self, groups: Sequence[Sequence[Call]], *, plays: int = 1) -> npt.NDArray[np.float64]:
+        """Return how long each group of launches runs in each play, in seconds, [plays, groups].
+
+        Raises:
+            DeviceError: The driver failed.
+        """
+        with pinned_caller():
+            try:
+                if not self.has_events:
+                    return np.array([[self._time_wall(group, ()) for group in groups] for _ in range(plays)])
+                events = [[[launch() for launch in group] for group in groups] for _ in range(plays)]
+                self.device.finish()
+                return _SECONDS_PER_NS * np.array(
+                    [[sum(_count_ns(one) for one in group) for group in play] for play in events], np.float64
+                )
+            except cl.Error as error:
+                raise self._explain(error) from error
 
     def calibrate(self, empty: Call) -> None:
         """Learn what the host's clock counts for a launch that does nothing; the device's counts nothing."""
         if not self.has_events:
             self._idle_seconds = 0.0
             self._idle_seconds = float(np.median([self.time([empty]) for _ in range(_TRIALS)]))
+
+    def _explain(self, error: cl.Error) -> DeviceError:
+        return DeviceError(
+            f"{self.device.info.name}: driver failed with {error} while a kernel was timed, "
+            "expected success; run `codl doctor`"
+        )
 
     def _time_events(self, launches: Sequence[Call], before: Sequence[Call], plays: int) -> float:
         events = []
@@ -74,7 +95,7 @@ class Stopwatch:
                 call()
             events.append([launch() for launch in launches])
         self.device.finish()
-        times = [sum(event.profile.end - event.profile.start for event in play) for play in events]
+        times = [sum(map(_count_ns, play)) for play in events]
         return float(np.median(times)) * _SECONDS_PER_NS
 
     def _time_wall(self, launches: Sequence[Call], before: Sequence[Call]) -> float:
@@ -86,3 +107,7 @@ class Stopwatch:
             launch()
         self.device.finish()
         return max(0.0, time.perf_counter() - start - self._idle_seconds)
+
+
+def _count_ns(event: Any) -> int:
+    return int(event.profile.end - event.profile.start)

@@ -14,7 +14,7 @@ from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
 from codl.profiler.log import History, Sample, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
-from codl.profiler.survey import BATCH, STREAM_BYTES, Survey
+from codl.profiler.survey import BATCH, PATIENCE_SECONDS, STREAM_BYTES, Survey
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, restore_case, teach
 from codl.profiler.workload import iterate_near, iterate_row, merge, share_out
 
@@ -22,12 +22,19 @@ _FIRST = 0.5
 """Share of the budget for the workload as it is; the rest goes where errors are."""
 _ROUNDS = 4
 """Times that errors are looked at."""
+_DISTURBED = 0.1
+"""Share of the budget, at most, for measuring again what was not measured in a quiet moment."""
+_PATIENCE = 5e-4
+"""Share of the budget to wait for each case where the machine is not quiet."""
 _AGAIN = 0.1
 """Share of the budget for measuring again."""
 _APART_SECONDS = 60.0
 """Between the two measurements of a case, where the budget allows it."""
 _PAUSE_SECONDS = 5.0
 """Samples further apart were taken in different sessions."""
+
+_BATCH_BYTES = 1 << 29
+"""Of the operators measured together, about."""
 
 Report = Callable[[str, float], None]
 """Is told what is being done and which share of the budget is used."""
@@ -72,7 +79,8 @@ class Campaign:
         self._works = [work for work in works if rows is None or work.row.name in rows]
         self._start = time.monotonic() - _find_spent(history)
         self._budget = budget_seconds
-        self._survey = Survey(device)
+        self._survey = Survey(device, patience_seconds=min(PATIENCE_SECONDS, budget_seconds * _PATIENCE))
+        self._disturbed: dict[str, Case] = {}
 
     def run(self, *, neighbours: Mapping[str, Neighbour] | None = None) -> Outcome:
         """Measure until the budget is used and return what was learned.
@@ -85,8 +93,12 @@ class Campaign:
         launch_us, wait_us = measure_launches(self.device)
         sharing = measure_copies(self.device) | measure_maps(self.device)
         self._measure_workload(until=_FIRST)
+        disturbed = iter(tuple(self._disturbed.values()))
+        self._measure(disturbed, until=_FIRST + _DISTURBED, what="what was disturbed", is_again=True)
         for index in range(_ROUNDS):
-            self._measure_near_errors(until=_FIRST + (1 - _AGAIN - _FIRST) * (index + 1) / _ROUNDS)
+            self._measure_near_errors(
+                until=_FIRST + _DISTURBED + (1 - _AGAIN - _FIRST - _DISTURBED) * (index + 1) / _ROUNDS
+            )
         self._measure_again()
         references = self._quiet()
         self._log.append_end(references)
@@ -157,15 +169,19 @@ class Campaign:
         what: str,
         repeats: Mapping[str, float] | None = None,
         is_chosen: bool = False,
+        is_again: bool = False,
     ) -> None:
-        done = set() if repeats is not None else {sample.key for sample in self._samples}
+        done = set() if repeats is not None or is_again else {sample.key for sample in self._samples}
         wanted = _drop_known(cases, done)
         while self._used() < until:
-            batch = list(islice(wanted, BATCH))
+            batch = list(_take_batch(wanted))
             if not batch:
                 break
             self._report(what, self._used())
+            by_key = {case.key: case for case in batch}
             for sample in self._survey.measure(batch, repeats=repeats, is_chosen=is_chosen):
+                if not sample.rounds:
+                    self._disturbed[sample.key] = by_key[sample.key]
                 self._log.append(sample)
                 self._samples.append(sample)
 
@@ -177,6 +193,16 @@ class Campaign:
         """Return the references' times in the quietest session that is known."""
         known = [*self._references, self._survey.quiet_us()]
         return {name: min(one[name] for one in known if name in one) for name in (COMPUTE, MEMORY)}
+
+
+def _take_batch(cases: Iterator[Case]) -> Iterator[Case]:
+    """Yield the next cases that are measured together: not too many, and no more than memory holds."""
+    size = 0
+    for case in islice(cases, BATCH):
+        yield case
+        size += case.size_bytes
+        if size > _BATCH_BYTES:
+            break
 
 
 def _drop_known(cases: Iterator[Case], known: set[str]) -> Iterator[Case]:

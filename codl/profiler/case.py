@@ -5,17 +5,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.catalog.layers import Layer, draw_values, fill_constants
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.loads import Call, prepare_write
 from codl.devices.memory import Storage, allocate_host, place_in, place_shared
+from codl.devices.opencl import Device
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.machine import DeviceInfo
 
+_LEAST_POOL = 1 << 22
+"""Floats."""
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 7
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
 
@@ -55,6 +59,31 @@ class Case:
         return sum(sizes) * FLOAT_BYTES
 
 
+class ConstantPool:
+    """Random weights of a device, the same ones for all cases: making them takes longer than using them.
+
+    Args:
+        device: Where they are.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._host = allocate_host(0)
+        self._buffer: Any = None
+
+    def take(self, floats: int) -> tuple[Any, FloatArray]:
+        """Return a buffer of at least so many values, and the same memory as an array where the host sees it.
+
+        Raises:
+            DeviceError: The driver refused memory.
+        """
+        if self._buffer is None or self._host.size < floats:
+            self._host = allocate_host(max(floats, 2 * self._host.size, _LEAST_POOL))
+            self._host[:] = draw_values(self._host.size)
+            self._buffer = self._device.upload(self._host)
+        return self._buffer, self._host
+
+
 class PreparedCase:
     """A case bound to a device, its operands in memory; it runs as often as it is asked to.
 
@@ -65,16 +94,18 @@ class PreparedCase:
         case: What to run.
         stopwatch: What times it, on which device.
         sweep: Enqueues something that fills the caches with other data.
+        pool: Where its weights are.
 
     Raises:
         BuildError: The driver refused a kernel.
         DeviceError: The driver refused memory.
     """
 
-    def __init__(self, case: Case, stopwatch: Stopwatch, sweep: Call) -> None:
+    def __init__(self, case: Case, stopwatch: Stopwatch, sweep: Call, pool: ConstantPool) -> None:
         self.case = case
-        self._stopwatch, self._device = stopwatch, stopwatch.device
+        self._stopwatch, self._device, self._pool = stopwatch, stopwatch.device, pool
         self._keep: list[Any] = []
+        """The pool may grow under those who use it."""
         self._plays, self._is_known = 1, False
         node, graph = case.node, case.graph
         row, parameters = case.selection.implementation, case.selection.parameters
@@ -94,11 +125,22 @@ class PreparedCase:
 
     def run(self) -> float:
         """Run it and return how long its kernels took, in seconds; a short one runs several times."""
+        return float(np.median(self.play()[:, 1]))
+
+    def play(self, guard: Call | None = None) -> npt.NDArray[np.float64]:
+        """Return in seconds what a guard before, the kernels and the guard after took, [plays, 3].
+
+        Args:
+            guard: Enqueues something that tells whether the machine is quiet.
+        """
+        guards = [] if guard is None else [guard]
         enqueues = [launch.enqueue for launch in self._launches]
-        taken = self._stopwatch.time(enqueues, before=self._before, plays=self._plays)
+        groups = [guards, self._before, enqueues, guards]
+        taken = self._stopwatch.time_groups(groups, plays=self._plays)[:, [0, 2, 3]]
         if not self._is_known:
             self._is_known = True
-            self._plays = int(np.clip(_PLAY_SECONDS / max(taken, 1e-9), 1, _MOST_PLAYS))
+            seconds = float(np.median(taken[:, 1]))
+            self._plays = int(np.clip(_PLAY_SECONDS / max(seconds, 1e-9), 1, _MOST_PLAYS))
         return taken
 
     def _bind(self, batch: LaunchBatch, scratch: Any) -> BoundLaunch | None:
@@ -122,13 +164,13 @@ class PreparedCase:
         floats = packed.panel_floats
         if floats is None:
             floats = packed.count_panel_floats(fill_constants(self.case.graph))
-        return self._upload(draw_values((end - begin) * floats))[0]
+        return self._take((end - begin) * floats)[0]
 
     def _place(self, name: str) -> Storage:
         """Return a tensor on the device: constants in ONNX order, activations in storage order."""
         whole = Region.whole(self.case.graph.shape(name))
         if name in self.case.graph.constants:
-            buffer, host = self._upload(draw_values(whole.size))
+            buffer, host = self._take(whole.size)
             strides = _row_major(whole.shape)
             return Storage(region=whole, buffer=buffer, host=host, strides=strides)
         if self._device.info.is_unified:
@@ -138,12 +180,10 @@ class PreparedCase:
         prepare_write(self._device, storage, whole)()
         return storage
 
-    def _upload(self, values: FloatArray) -> tuple[Any, FloatArray]:
-        host = allocate_host(values.size)
-        np.copyto(host[: values.size], values)
-        buffer = self._device.upload(host)
-        self._keep.append((buffer, host))
-        return buffer, host
+    def _take(self, floats: int) -> tuple[Any, FloatArray]:
+        taken = self._pool.take(floats)
+        self._keep.append(taken)
+        return taken
 
 
 def _row_major(shape: Shape) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from codl.devices.opencl import Device, open_device
-from codl.devices.reference import COMPUTE, MEMORY, References
+from codl.devices.reference import COMPUTE, MEMORY
 from codl.errors import ProfileError
 from codl.latency.files import format_lines, format_neighbour, parse_neighbour, write_whole
 from codl.latency.linear import read_number
@@ -16,11 +16,9 @@ from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin
 from codl.latency.store import borrow, find_profile, find_relative, user_folder
 from codl.machine import DeviceInfo
 from codl.profiler.pairs import measure_neighbours
-from codl.profiler.survey import REFERENCE_WORK
+from codl.profiler.survey import Survey
 
 _FILE, _NEIGHBOURS_FILE = "reference.json", "neighbours.json"
-_ROUNDS = 15
-_US = 1e6
 
 
 def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
@@ -71,13 +69,7 @@ def measure_references(device: Device) -> dict[str, float]:
         return {name: read_number(values[name], name, least=1e-3) for name in (COMPUTE, MEMORY)}
     except (OSError, ValueError, KeyError, TypeError, RecursionError, ProfileError):
         pass  # measured again
-    references = References(device)
-    sampler = references.sampler
-    sampler.take({}, most_rounds=_ROUNDS, pause_seconds=0.0)
-    found = {
-        name: sampler.quiet_seconds(name) * _US * REFERENCE_WORK[name] / references.work[name]
-        for name in (COMPUTE, MEMORY)
-    }
+    found = Survey(device).quiet_us()
     _keep(device.info, _FILE, {"device": key, "reference_us": found})
     return found
 

@@ -1,5 +1,7 @@
 """From samples to predictors: least squares with coefficients that are never negative, by relative error.
 
+The only module that needs scikit-learn. It is for the offline stage; sessions do not import it.
+
 Squared relative errors, re-weighted until the sum of absolute ones is least: half of the samples then lie
 above the prediction and half below, and the few that a neighbour spoiled pull on nothing.
 """
@@ -11,9 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from codl.errors import ProfileError
 from codl.latency.features import FloatMatrix, stage_of
 from codl.latency.linear import LinearModel
 from codl.latency.profile import Quality
+
+try:
+    from sklearn.linear_model import LinearRegression
+except ImportError:
+    LinearRegression = None
 
 Times = npt.NDArray[np.float64]
 HELD_OUT = 0.3
@@ -22,8 +30,6 @@ _LEAST_ERROR = 0.01
 """Relative error below which a sample weighs no more: measurements are no better."""
 _LEAST_FEATURES, _SAMPLES_PER_FEATURE = 3, 5
 """Few samples can tell few features apart."""
-_RIDGE = 1e-9
-"""Keeps coefficients of features that always go together finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,41 +135,40 @@ def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearMo
     )
 
 
+def check_installed() -> None:
+    """Raise an error when scikit-learn is missing, or return silently; a session never needs it.
+
+    Raises:
+        ProfileError: It is.
+    """
+    if LinearRegression is None:
+        raise ProfileError(
+            "scikit-learn: got no such package, expected what fits latency models; "
+            "run `pip install codl[profile]`"
+        )
+
+
 def solve_non_negative(matrix: Any, target: Any, *, most: int | None = None) -> Times:
     """Return x >= 0 that makes |matrix x - target| least.
 
     Args:
         matrix: [rows, columns].
         target: [rows].
-        most: Columns that may be used; the most useful ones are taken first.
+        most: Columns that may be used; those that explain least are left out.
 
-    Source:
-        Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23: the active-set method, on the
-        normal equations with a small ridge.
+    Raises:
+        ProfileError: scikit-learn is not installed.
     """
-    count = matrix.shape[1]
-    gram = matrix.T @ matrix
-    gram[np.diag_indices(count)] += _RIDGE * max(float(np.trace(gram)) / max(count, 1), 1e-300)
-    wanted = matrix.T @ target
-    solution, passive = np.zeros(count), np.zeros(count, bool)
-    tolerance = 1e-10 * max(1.0, float(np.abs(wanted).max(initial=0.0)))
-    for _ in range(3 * count):
-        gradient = np.where(passive, -np.inf, wanted - gram @ solution)
-        is_full = most is not None and passive.sum() >= most
-        if not count or is_full or gradient.max() <= tolerance:
+    check_installed()
+    solution = np.zeros(matrix.shape[1])
+    used = np.flatnonzero(np.abs(matrix).max(axis=0, initial=0.0) > 0)
+    while len(used):
+        found = LinearRegression(positive=True, fit_intercept=False).fit(matrix[:, used], target).coef_
+        used, found = used[found > 0], found[found > 0]
+        if most is None or len(used) <= most:
+            solution[used] = found
             break
-        passive[int(gradient.argmax())] = True
-        while True:
-            trial = np.zeros(count)
-            trial[passive] = np.linalg.solve(gram[np.ix_(passive, passive)], wanted[passive])
-            if (trial[passive] > 0).all():
-                solution = trial
-                break
-            falling = passive & (trial <= 0)
-            step = (solution[falling] / np.maximum(solution[falling] - trial[falling], 1e-300)).min()
-            solution = solution + step * (trial - solution)
-            passive &= solution > 1e-15
-            solution[~passive] = 0.0
-            if not passive.any():
-                break
+        shares = found * np.abs(matrix[:, used]).mean(axis=0)
+        surplus = max(1, (len(used) - most) // 2)
+        used = np.sort(used[np.argsort(shares)[surplus:]])
     return solution

@@ -2,49 +2,64 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.devices.limits import pinned_caller
-from codl.devices.loads import Call, prepare_spin, prepare_sweep
+from codl.devices.loads import prepare_spin, prepare_sweep
 from codl.devices.opencl import Device
-from codl.devices.reference import COMPUTE, MEMORY, References
+from codl.devices.reference import CACHED_BYTES, COMPUTE, MEMORY
 from codl.devices.stopwatch import Stopwatch
-from codl.devices.timing import Row
 from codl.errors import BuildError
 from codl.latency.profile import digest_implementation
-from codl.profiler.case import Case, PreparedCase, count_bytes
+from codl.profiler.case import Case, ConstantPool, PreparedCase, count_bytes
+from codl.profiler.guard import Guard
 from codl.profiler.log import Sample
 
-ROUNDS, MOST_ROUNDS = 5, 10
-"""Rounds of every case, and of those whose fastest times differ."""
-LONG_SECONDS, LONG_ROUNDS = 0.004, 3
-"""What takes longer than this is compared with references of its own length, and less often."""
-BATCH = 6
+LEAST_ROUNDS = 3
+NEEDED, MOST_ROUNDS = 5, 24
+"""Quiet readings of every case, and rounds after which what there is must do."""
+PATIENCE_SECONDS = 0.15
+"""For each case of a campaign of minutes."""
+DISTURBED = 1.0
+"""Spread of a case of which there is no quiet reading."""
+BATCH = 14
 """Cases measured together, between two runs of the references."""
 STREAM_BYTES = 1 << 26
 """What the memory-bound reference moves."""
-_LOAD_SECONDS = 5e-4
-_MOST_LOADS = 64
+_WAIT_SECONDS = 0.3
+"""For a quiet moment, at most, in one round."""
+_RUN_PATIENCE_SECONDS = 4.0
+_RECENT, _LEAST_KNOWN = 30, 6
+"""Readings of a reference that tell what it takes at present."""
+_REFERENCE_SECONDS, _REFERENCE_PLAYS = 1e-4, 3
+"""The compute-bound reference is short, so that a quiet moment holds all of it."""
+_QUIET_PERCENT = 10
 _US = 1e6
 
 REFERENCE_WORK = {COMPUTE: float(1 << 20), MEMORY: 1.0}
 """What the references of a profile do, on whatever device: samples count in these."""
 
 
-@dataclass(slots=True)
+Play = Callable[[], npt.NDArray[np.float64]]
+"""Returns in seconds what a guard before, the work and a guard after took, [plays, 3]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """What was found out about one case."""
 
-    ratios: dict[str, float] = field(default_factory=dict)
+    ratios: Mapping[str, float]
     """To each reference, in units of its work."""
-    spread: float = 0.0
-    """How far its fastest times, or its ratios, lie apart."""
-    rounds: int = 0
+    spread: float
+    """How far its quiet readings lie apart."""
+    rounds: int
+    """Quiet readings."""
 
 
 class Survey:
@@ -52,17 +67,32 @@ class Survey:
 
     Args:
         device: What to measure.
+        patience_seconds: For each case, how long to wait where the machine is not quiet.
 
     Raises:
         DeviceError: The driver refused a kernel or memory.
     """
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    def __init__(self, device: Device, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.device, self._patience_seconds = device, patience_seconds
         self.stopwatch = Stopwatch(device)
-        self.references = References(device)
         self._sweep = prepare_sweep(self.stopwatch.device)
-        self._work = {name: work / REFERENCE_WORK[name] for name, work in self.references.work.items()}
+        self._pool = ConstantPool(self.stopwatch.device)
+        self._guard = Guard(self.stopwatch)
+        rounds = 1 << 8
+        while rounds < REFERENCE_WORK[COMPUTE] and (
+            self.stopwatch.time([prepare_spin(self.stopwatch.device, rounds=rounds)]) < _REFERENCE_SECONDS
+        ):
+            rounds *= 2
+        self._references = {
+            COMPUTE: prepare_spin(self.stopwatch.device, rounds=rounds),
+            MEMORY: prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES),
+        }
+        self._work = {COMPUTE: rounds / REFERENCE_WORK[COMPUTE], MEMORY: 1.0}
+        self._known: dict[str, list[float]] = {name: [] for name in self._references}
+        """What the references took in quiet moments, in seconds, the latest last."""
+        for _ in range(_RECENT):
+            self._read_references()
 
     def measure(
         self, cases: Sequence[Case], *, repeats: Mapping[str, float] | None = None, is_chosen: bool = False
@@ -80,69 +110,93 @@ class Survey:
         rows: dict[str, PreparedCase] = {}
         for case in cases:
             with suppress(BuildError):  # a kernel that this driver cannot build is chosen nowhere
-                rows[case.key] = PreparedCase(case, self.stopwatch, self._sweep)
+                rows[case.key] = self.prepare(case)
         if not rows:
             return []
-        first = {key: row.run() for key, row in rows.items()}  # drivers compile at the first launch
+        for row in rows.values():  # drivers compile at the first launch
+            row.run()
         self.device.store_programs()
-        times = {key: Times() for key in rows}
         with pinned_caller():  # once, not for every row
-            short = {key: row for key, row in rows.items() if first[key] <= LONG_SECONDS}
-            self._take(short, times)
-            for key, row in rows.items():
-                if key not in short:
-                    times[key] = self.measure_long(row.run)
+            times = self._take(
+                {key: partial(row.play, self._guard.call) for key, row in rows.items()},
+                patience_seconds=self._patience_seconds,
+            )
         again = repeats or {}
         samples = [self._make_sample(rows[key].case, times[key], again.get(key)) for key in rows]
         return [replace(sample, is_chosen=is_chosen) for sample in samples]
 
+    def prepare(self, case: Case) -> PreparedCase:
+        """Return a case ready to run.
+
+        Raises:
+            BuildError: The driver refused a kernel.
+            DeviceError: The driver refused memory.
+        """
+        return PreparedCase(case, self.stopwatch, self._sweep, self._pool)
+
+    def measure_run(self, run: Callable[[], object]) -> Times:
+        """Return how long something takes that the host waits for, such as an inference."""
+
+        def play() -> npt.NDArray[np.float64]:
+            before = self._read_guard()
+            start = time.perf_counter()
+            run()
+            taken = time.perf_counter() - start
+            return np.array([[before, taken, self._read_guard()]])
+
+        return self._take({"run": play}, patience_seconds=_RUN_PATIENCE_SECONDS)["run"]
+
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""
         return {
-            name: self.references.sampler.quiet_seconds(name) * _US / self._work[name]
-            for name in (COMPUTE, MEMORY)
+            name: float(np.percentile(taken, _QUIET_PERCENT)) * _US / self._work[name]
+            for name, taken in self._known.items()
         }
 
-    def _take(self, rows: Mapping[str, PreparedCase], times: Mapping[str, Times]) -> None:
-        """Measure short cases until the fastest times of each agree, as those of an idle machine do."""
-        if not rows:
-            return
-        taken = self.references.sampler.take(
-            {key: row.run for key, row in rows.items()},
-            least_rounds=ROUNDS,
-            most_rounds=MOST_ROUNDS,
-            until_settled=True,
-            warmup=0,
-            pause_seconds=0.0,
-        )
-        for key in rows:
-            fastest = np.sort(taken.seconds[key])
-            times[key].spread = float(fastest[min(2, len(fastest) - 1)] / max(fastest[0], 1e-9)) - 1
-            times[key].rounds = taken.count
-            for name in (COMPUTE, MEMORY):
-                times[key].ratios[name] = taken.settled_ratio(key, name) * self._work[name]
+    def _take(self, rows: Mapping[str, Play], *, patience_seconds: float) -> dict[str, Times]:
+        """Measure until there are enough quiet readings of each, between quiet readings of the references."""
+        quiet: dict[str, list[float]] = {key: [] for key in rows}
+        others: dict[str, list[float]] = {key: [] for key in rows}
+        waiting, end = list(rows), time.monotonic() + patience_seconds * len(rows)
+        for turn in range(MOST_ROUNDS):
+            self._guard.wait(max(0.0, min(_WAIT_SECONDS, end - time.monotonic())))
+            self._read_references()
+            for key in waiting if turn % 2 == 0 else reversed(waiting):
+                for before, taken, after in rows[key]().tolist():
+                    both = [self._guard.is_quiet(before), self._guard.is_quiet(after)]
+                    (quiet if all(both) else others)[key].append(taken)
+            waiting = [key for key in waiting if len(quiet[key]) < NEEDED]
+            if not waiting or (turn >= LEAST_ROUNDS and time.monotonic() > end):
+                break
+        return {key: self._summarise(quiet[key], others[key]) for key in rows}
 
-    def measure_long(self, run: Row, *, rounds: int = LONG_ROUNDS) -> Times:
-        """Return how long something takes beside as much work of each reference, enqueued at once.
+    def _summarise(self, quiet: Sequence[float], others: Sequence[float]) -> Times:
+        readings = np.sort(np.array(quiet or others))
+        seconds = _average_faster(readings) if quiet else float(readings[:LEAST_ROUNDS].mean())
+        ratios = {
+            name: seconds / _average_faster(taken[-_RECENT:]) * self._work[name]
+            for name, taken in self._known.items()
+        }
+        spread = float(np.median(readings) / max(readings[0], 1e-12)) - 1 if quiet else DISTURBED
+        return Times(ratios=ratios, spread=spread, rounds=len(quiet))
 
-        Where processes share a core, each runs undisturbed for a few ms after a rest and gets its share from
-        then on. A reference of 1 ms knows nothing of that.
-        """
-        ratios: dict[str, list[float]] = {name: [] for name in self._loads}
-        for _ in range(rounds):
-            taken = run()
-            for name, load in self._loads.items():
-                unit = max(self._load_units[name], 1e-9)
-                count = min(_MOST_LOADS, max(1, round(taken / unit)))
-                beside = self.stopwatch.time([load] * count) / count
-                ratios[name].append(taken / beside * self._load_ratios[name] * self._work[name])
-        medians = {name: float(np.median(values)) for name, values in ratios.items()}
-        deviations = np.abs(np.asarray(ratios[COMPUTE]) / max(medians[COMPUTE], 1e-12) - 1)
-        return Times(ratios=medians, spread=float(np.median(deviations)), rounds=rounds)
+    def _read_references(self) -> None:
+        """Run both references; what they take in a quiet moment is remembered."""
+        for name, call in self._references.items():
+            groups = [[self._guard.call], [call], [self._guard.call]]
+            plays = _REFERENCE_PLAYS if name == COMPUTE else 1
+            for before, taken, after in self.stopwatch.time_groups(groups, plays=plays).tolist():
+                is_quiet = all([self._guard.is_quiet(before), self._guard.is_quiet(after)])
+                if is_quiet or len(self._known[name]) < _LEAST_KNOWN:
+                    self._known[name].append(taken)
+
+    def _read_guard(self) -> float:
+        return self.stopwatch.time([self._guard.call])
 
     def _make_sample(self, case: Case, times: Times, repeat_of: float | None) -> Sample:
         row = case.selection.implementation
-        memory_us = count_bytes(case, self.device.info) * self.quiet_us()[MEMORY] / STREAM_BYTES
+        beyond_bytes = max(0.0, count_bytes(case, self.device.info) - CACHED_BYTES)
+        memory_us = beyond_bytes * self.quiet_us()[MEMORY] / STREAM_BYTES
         return Sample(
             key=case.key,
             row=row.name,
@@ -159,34 +213,11 @@ class Survey:
             repeat_of=repeat_of,
         )
 
-    @cached_property
-    def _loads(self) -> Mapping[str, Call]:
-        """One unit of each reference's sort of work, enqueued without a wait."""
-        rounds = 1 << 12
-        while (
-            rounds < 1 << 28
-            and self.stopwatch.time([prepare_spin(self.stopwatch.device, rounds=rounds)]) < _LOAD_SECONDS
-        ):
-            rounds *= 2
-        return {
-            COMPUTE: prepare_spin(self.stopwatch.device, rounds=rounds),
-            MEMORY: prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES),
-        }
 
-    @cached_property
-    def _load_units(self) -> Mapping[str, float]:
-        """What a unit takes, in seconds."""
-        return {
-            name: float(np.median([self.stopwatch.time([load]) for _ in range(ROUNDS)]))
-            for name, load in self._loads.items()
-        }
-
-    @cached_property
-    def _load_ratios(self) -> Mapping[str, float]:
-        """What a unit takes, in runs of its reference."""
-        rows = {f"{name} unit": partial(self.stopwatch.time, [load]) for name, load in self._loads.items()}
-        taken = self.references.sampler.take(rows, most_rounds=3 * ROUNDS, warmup=1, pause_seconds=0.0)
-        return {name: taken.ratio(f"{name} unit", name).median for name in self._loads}
+def _average_faster(readings: Sequence[float] | npt.NDArray[np.float64]) -> float:
+    """Return the mean of the faster half: an interruption between two looks at the machine goes unseen."""
+    kept = max(LEAST_ROUNDS, (len(readings) + 1) // 2)
+    return float(np.sort(np.asarray(readings))[:kept].mean())
 
 
 def find_time_us(sample: Sample, references: Mapping[str, float]) -> float:

@@ -84,10 +84,16 @@ def _teach_row(
 def _merge_repeats(
     samples: Sequence[Sample], references: Mapping[str, float]
 ) -> tuple[list[Sample], npt.NDArray[np.float64]]:
-    """Return each case once, ordered by layer and parameters, with its time; of several times the median."""
+    """Return each case once, ordered by layer and parameters, with its time.
+
+    Of several times it is the median; what was measured in no quiet moment counts where that is all.
+    """
     times: dict[str, list[float]] = {}
     first: dict[str, Sample] = {}
+    quiet = {sample.key for sample in samples if sample.rounds}
     for sample in samples:
+        if not sample.rounds and sample.key in quiet:
+            continue
         times.setdefault(sample.key, []).append(find_time_us(sample, references))
         first.setdefault(sample.key, sample)
     ordered = sorted(first.values(), key=_group_key)
@@ -133,7 +139,8 @@ def restore_case(sample: Sample, row: Implementation) -> Case:
 
 def find_repeatability(samples: Sequence[Sample], references: Mapping[str, float]) -> float | None:
     """Return the share of cases measured twice that came out within 10 %; None when there were none."""
-    first = {sample.key: sample for sample in reversed(samples) if sample.repeat_of is None}
+    fresh = [sample for sample in reversed(samples) if sample.repeat_of is None]
+    first = {sample.key: sample for sample in sorted(fresh, key=lambda sample: sample.rounds > 0)}
     pairs = [
         (find_time_us(first[sample.key], references), find_time_us(sample, references))
         for sample in samples

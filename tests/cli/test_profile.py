@@ -46,7 +46,7 @@ def test_profile_is_measured_reported_and_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     info = devices[0].info
-    monkeypatch.setattr("codl.cli.profile.load_workload", small_layers)
+    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
     command = ["profile", "--devices", info.name, "--budget", "3s", "--json"]
 
     assert main(command) == 0
@@ -103,7 +103,7 @@ def test_stale_renews_only_what_has_changed(
     fresh = make_profile(info)
     row = "elementwise_unary__buffer"
     save_profile(fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), user_folder(info))
-    monkeypatch.setattr("codl.cli.profile.load_workload", small_layers)
+    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
 
     assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from codl.errors import ProfileError
 from codl.profiler.fit import fit_linear, fit_row, share_within, solve_non_negative, split
+from tests.processes import run_python
 
 RNG = np.random.default_rng(0)
 NAMES = ("launches", "steps", "read")
@@ -115,3 +117,18 @@ def test_chosen_samples_examine_nobody() -> None:
     )
 
     assert 20 <= fitted.quality.samples <= 40
+
+
+def test_sessions_do_without_scikit_learn() -> None:
+    done = run_python(
+        "-W", "ignore", "-c", "import sys, codl, codl.cli.main; assert 'sklearn' not in sys.modules"
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codl.profiler.fit.LinearRegression", None)
+
+    with pytest.raises(ProfileError, match=r"scikit-learn.*pip install codl\[profile\]"):
+        fit_linear(NAMES, work(20), np.ones(20))
