@@ -166,7 +166,7 @@ class Plan:
         """
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{os.fspath(path)}: got {error}, expected a plan as JSON") from error
         try:
             return cls.from_json(values)
