@@ -44,6 +44,12 @@ def read_kernel(relative: str) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@cache
+def read_report_asset(name: str) -> str:
+    """Return the text of a file that reports are made of, such as `page.css`."""
+    return (_PACKAGE / "report" / "assets" / name).read_text(encoding="utf-8")
+
+
 def cache_dir() -> Path:
     """Return the folder of codl's caches, which may not exist yet; `CODL_CACHE_DIR` moves it."""
     moved = os.environ.get("CODL_CACHE_DIR")

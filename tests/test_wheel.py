@@ -52,6 +52,13 @@ def test_wheel_holds_every_kernel_and_profile(wheel: Path) -> None:
                 assert f"codl/_data/{path.relative_to(ROOT).as_posix()}" in held
 
 
+def test_wheel_holds_what_reports_are_made_of(wheel: Path) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+
+    for path in (ROOT / "codl" / "report" / "assets").iterdir():
+        assert path.relative_to(ROOT).as_posix() in held
+
+
 def test_wheel_holds_no_tests_or_tools(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
 

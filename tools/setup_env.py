@@ -21,6 +21,7 @@ VENV = ROOT / ".venv"
 EXTRAS = "cpu,pocl,profile,test"
 CANNOT = 2
 SYSTEM_DRIVER = "pocl-opencl-icd"
+BROWSER = "chromium-driver"
 _NETWORK_SIGNS = (
     "NewConnectionError",
     "Failed to establish a new connection",
@@ -167,17 +168,30 @@ def explain_pip_failure(log: str) -> str:
 
 def install_system_driver() -> None:
     """Install the system's PoCL, a fast second device, on Debian and Ubuntu; going on without it is fine."""
-    if shutil.which("apt-get") is None or is_system_driver_present():
+    if not is_system_driver_present():
+        install_from_system(SYSTEM_DRIVER, otherwise="the drivers from PyPI")
+
+
+def install_browser() -> None:
+    """Install Chromium, which the tests of pages drive, on Debian as root; going on without it is fine."""
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    if is_root and shutil.which("chromedriver") is None:
+        install_from_system(BROWSER, otherwise="those tests skipped")
+
+
+def install_from_system(package: str, *, otherwise: str) -> None:
+    """Install a package with apt-get where there is one; what comes otherwise is said when that fails."""
+    if shutil.which("apt-get") is None:
         return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-y", "--no-install-recommends", SYSTEM_DRIVER]
-    with timed(f"apt-get install {SYSTEM_DRIVER}"):
+    install = ["apt-get", "install", "-y", "--no-install-recommends", package]
+    with timed(f"apt-get install {package}"):
         done = run_quietly(install, environment)
         if done.returncode:
             run_quietly(["apt-get", "update"], environment)
             done = run_quietly(install, environment)
     if done.returncode:
-        say(f"  not installed ({last_line(done.stdout)}); going on with the drivers from PyPI")
+        say(f"  not installed ({last_line(done.stdout)}); going on with {otherwise}")
 
 
 def is_system_driver_present() -> bool:

@@ -17,13 +17,14 @@ if sys.version_info < (3, 11):  # noqa: UP036  (the one line that an older Pytho
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools.setup_env import enter_environment  # noqa: E402
+from tools.setup_env import enter_environment, install_browser  # noqa: E402
 
 
 def main() -> int:
     """Run every step and return the exit code of the first that fails."""
     arguments = sys.argv[1:]
     enter_environment(__file__, arguments)
+    install_browser()
     steps = (
         ("ruff check", ["ruff", "check", "."]),
         ("ruff format", ["ruff", "format", "--check", "."]),

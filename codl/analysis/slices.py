@@ -1,0 +1,112 @@
+"""What every slice of a plan is predicted to take: each operator on each device, as it will be launched."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from codl.ir.graph import Graph, Node
+from codl.ir.regions import Boxes, Region
+from codl.latency.predictor import Predictor
+from codl.plan.residency import Share
+from codl.plan.timeline import Span
+
+Predictors = Sequence[Predictor | None]
+"""By device; None for one without a profile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One operator's region on one device."""
+
+    region: Region
+    kernel: str | None = None
+    alone_us: float | None = None
+    """While nobody else works."""
+    us: float | None = None
+    """While other devices work too, as the plan's price has it."""
+    uncertainty: float | None = None
+    is_extrapolated: bool = False
+    repeated_share: float = 0.0
+    """Of its time: what another device computes too."""
+
+
+Slices = Mapping[tuple[str, int], Slice]
+"""(node, device index) -> what it computes."""
+
+
+def predict_slices(
+    oracle: "Oracle",
+    shares: Sequence[Sequence[Share]],
+    *,
+    devices: Sequence[str],
+    timeline: Sequence[Span] = (),
+) -> Slices:
+    """Return all slices of a plan.
+
+    Args:
+        oracle: Knows the network and its devices.
+        shares: What each device does, by step and device.
+        devices: Names.
+        timeline: What takes place when as the plan was priced; without it, slices take what they take alone.
+
+    Raises:
+        ProfileError: A profile has no predictor of a kernel.
+    """
+    graph = oracle.graph
+    priced = {(span.name, span.track): span.duration_us for span in timeline if span.kind == "launch"}
+    found = {}
+    for step in shares:
+        for device, share in enumerate(step):
+            for name, region in share.computes.items():
+                known = oracle.predict(graph.nodes_by_name[name], device, region)
+                # What is missing where others are priced takes no time: it lies where it is needed.
+                us = priced.get((name, devices[device]), 0.0) if timeline else known.alone_us
+                repeated = _find_repeated_share(name, step, graph)
+                found[name, device] = replace(known, us=us, repeated_share=repeated)
+    return found
+
+
+def _find_repeated_share(name: str, step: Sequence[Share], graph: Graph) -> float:
+    """Return how much of what all devices compute of an operator is computed more than once."""
+    computed = sum(share.computes[name].size for share in step if name in share.computes)
+    whole = Region.whole(graph.shape(graph.nodes_by_name[name].output)).size
+    return max(0.0, 1 - whole / computed) if computed else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle:
+    """What regions of operators take on devices alone; asks once for operators that are alike."""
+
+    graph: Graph
+    predictors: Predictors
+    _known: dict[object, Slice] = field(default_factory=dict, repr=False)
+
+    def predict(self, node: Node, device: int, region: Region) -> Slice:
+        """Return what a region of a node's output takes; nothing is known of a device without a profile.
+
+        Raises:
+            ProfileError: The profile has no predictor of the kernel.
+        """
+        key = (device, find_sort(node, self.graph), region)
+        if key not in self._known:
+            self._known[key] = _predict(node, self.graph, region, self.predictors[device])
+        return self._known[key]
+
+
+def find_sort(node: Node, graph: Graph) -> object:
+    """Return what nodes have in common of which equal regions take equally long."""
+    operands = tuple((graph.shape(name), name in graph.constants) for name in node.inputs)
+    return node.op, node.epilogue, operands, graph.shape(node.output)
+
+
+def _predict(node: Node, graph: Graph, region: Region, predictor: Predictor | None) -> Slice:
+    if predictor is None:
+        return Slice(region=region)
+    chosen = predictor.select(node, graph)
+    prediction = predictor.predict(node, graph, Boxes.of([region]), selection=chosen)
+    return Slice(
+        region=region,
+        kernel=chosen.implementation.name,
+        alone_us=float(prediction.us[0]),
+        uncertainty=prediction.uncertainty,
+        is_extrapolated=bool(prediction.is_extrapolated[0]),
+    )

@@ -1,0 +1,1 @@
+"""Shows what was decided and what it costs: text, HTML, traces, annotated models, pictures."""

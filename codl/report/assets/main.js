@@ -1,0 +1,7 @@
+"use strict";
+showGlance();
+showOperators();
+showScatter();
+new Graph();
+new Timeline();
+document.documentElement.dataset.ready = "true";

@@ -1,0 +1,127 @@
+"""An inspection as text: one row for each operator, then the whole beside what it could be."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from codl.report.inspection import Inspection, Operator, StepRow, Totals, format_share, format_us
+
+_NAME_WIDTH = 36
+_PARTS = {
+    "compute": "compute",
+    "repeated": "halos computed twice",
+    "disturbance": "slowed by each other",
+    "imbalance": "one waits for the other",
+    "sharing": "sharing data",
+    "waiting": "meetings",
+    "other": "other",
+}
+
+
+def list_columns(inspection: Inspection) -> list[str]:
+    """Return the heads of the columns."""
+    heads = ["operator", "kind", "axis", "cut", *inspection.devices, "sharing", "sync", "of total"]
+    if inspection.measured:
+        heads += [f"{name} measured" for name in inspection.devices] + ["error"]
+    return heads
+
+
+def list_rows(inspection: Inspection) -> list[list[str]]:
+    """Return one row of cells for each operator, in the order in which they run."""
+    steps = {step.index: step for step in inspection.steps}
+    return [_format_operator(operator, steps[operator.step], inspection) for operator in inspection.operators]
+
+
+def list_totals(inspection: Inspection) -> Iterator[str]:
+    """Yield lines about the whole: its time, what else it could be, where time goes."""
+    totals = inspection.totals
+    if totals.predicted_us is None:
+        yield "nothing is predicted: there are no profiles of all devices; see `codl profile`"
+    else:
+        yield from _list_predicted(totals, inspection)
+    if totals.measured_us is not None:
+        error = _format_error(totals.predicted_us, totals.measured_us)
+        suffix = f", prediction off by {error}" if error else ""
+        yield f"measured           {format_us(totals.measured_us)}{suffix}"
+    yield from (f"note: {note}" for note in inspection.notes)
+
+
+def _list_predicted(totals: Totals, inspection: Inspection) -> Iterator[str]:
+    predicted = totals.predicted_us or 0.0
+    yield f"predicted          {format_us(totals.predicted_us)}"
+    for name, us in zip(inspection.devices, totals.single_us, strict=True):
+        if us is not None:
+            mark = ", the best single device" if name == totals.best_single else ""
+            yield f"{f'all on {name}':<18} {format_us(us)}, {us / predicted:.2f}x the plan{mark}"
+    if totals.ideal_us:
+        yield (
+            f"no-overhead ideal  {format_us(totals.ideal_us)}, the plan takes "
+            f"{predicted / totals.ideal_us:.2f}x of it"
+        )
+    if totals.parts:
+        parts = (
+            f"{_PARTS.get(name, name)} {us / predicted * 100:.1f} %"
+            for name, us in totals.parts.items()
+            if abs(us) >= predicted * 5e-4
+        )
+        yield f"where time goes    {', '.join(parts)}"
+
+
+def _format_operator(operator: Operator, step: StepRow, inspection: Inspection) -> list[str]:
+    parts = {part.device: part for part in operator.parts}
+    is_last = operator.place == operator.length - 1
+    cells = [
+        f"{draw_bracket(operator.place, operator.length)} {shorten(operator.name, _NAME_WIDTH)}",
+        operator.kind,
+        operator.axis_name or ("host" if not operator.parts else ""),
+        format_cut(operator),
+        *(format_us(parts[name].predicted_us) if name in parts else "" for name in inspection.devices),
+        format_us(step.share_us) if is_last else "",
+        format_us(step.sync_us) if is_last else "",
+        format_share(operator.of_total),
+    ]
+    if inspection.measured:
+        cells += [format_us(parts[name].measured_us) if name in parts else "" for name in inspection.devices]
+        cells.append(_format_error(operator.predicted_us, operator.measured_us))
+    return cells
+
+
+def format_cut(operator: Operator) -> str:
+    """Return which device owns what of an output; in parentheses what each computes inside a chain."""
+    if operator.axis is None:
+        return f"all on {operator.parts[0].device}" if operator.parts else "ONNX Runtime"
+    if operator.bounds:
+        return " ".join(f"{low}:{high}" for low, high in pairwise(operator.bounds))
+    return "(" + " ".join(f"{part.begin}:{part.end}" for part in operator.parts) + ")"
+
+
+def draw_bracket(place: int, length: int) -> str:
+    """Return the piece of a chain's bracket that stands before one of its operators."""
+    if length == 1:
+        return "─"
+    return "┌" if place == 0 else "└" if place == length - 1 else "│"
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text of at most ``width`` characters, its middle left out where it is longer."""
+    clean = "".join(character if character.isprintable() else "?" for character in text)
+    if len(clean) <= width:
+        return clean
+    tail = width // 2
+    return f"{clean[: width - tail - 1]}…{clean[-tail:]}"
+
+
+def _format_error(predicted_us: float | None, measured_us: float | None) -> str:
+    if predicted_us is None or not measured_us:
+        return ""
+    return f"{(predicted_us / measured_us - 1) * 100:+.0f} %"
+
+
+def list_alternative_lines(operator: Operator, *, most: int = 6) -> Sequence[str]:
+    """Return lines about what an operator could be, cheapest first, the chosen way marked."""
+    shown = [way for index, way in enumerate(operator.alternatives) if index < most or way.is_chosen]
+    return [
+        f"{'*' if way.is_chosen else ' '} {way.label:<24} {format_us(way.total_us):>10}  "
+        f"(compute {' / '.join(format_us(us) for us in way.compute_us)}, sharing {format_us(way.share_us)}, "
+        f"sync {format_us(way.sync_us)})"
+        for way in shown
+    ]
