@@ -3,10 +3,13 @@
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from codl.errors import InputError
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
@@ -34,6 +37,26 @@ def print_json(value: Any) -> None:
 def print_message(text: str) -> None:
     """Print one line on stderr."""
     print(text, file=sys.stderr)
+
+
+def write_file(path: str, content: str | bytes) -> None:
+    """Write a file that a flag asks for, complete or not at all.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(
+            f"{path}: got {error.strerror or error}, expected a file that can be written; "
+            "name one in a folder that exists and is yours"
+        ) from error
 
 
 def format_bytes(count: int) -> str:

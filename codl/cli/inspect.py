@@ -1,0 +1,214 @@
+"""`codl inspect`: what a plan does, what each choice costs, and what it could be instead."""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from codl.cli.flags import add_json_flag, parse_names
+from codl.cli.output import print_json, print_message, print_table, write_file
+from codl.cli.planning import add_plan_flags
+from codl.devices.drivers import select_devices
+from codl.errors import PlanError
+from codl.frontend import load_model
+from codl.ir.graph import Graph
+from codl.plan.edit import change_plan, parse_change
+from codl.plan.steps import Plan
+from codl.report.annotate import annotate_model
+from codl.report.difference import PlanDifference, compare, list_difference
+from codl.report.html import render_html
+from codl.report.inspection import Inspection
+from codl.report.perfetto import list_trace_events
+from codl.report.picture import draw_timeline
+from codl.report.table import list_columns, list_rows, list_totals
+from codl.session.inspection import (
+    Predictors,
+    find_predictors,
+    inspect_plan,
+    load_predictors,
+    measure_plan,
+)
+from codl.session.planning import make_plan
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the verb with its flags."""
+    parser = subparsers.add_parser(
+        "inspect",
+        help="explain a plan: what runs where, what it costs, what it lost to",
+        description="Explains the plan of a model, or a plan file. With --profiles no device is touched.",
+        epilog="example: codl inspect vgg16.onnx --devices intel-cpu,nvidia-gpu --html plan.html",
+    )
+    parser.add_argument("target", metavar="MODEL|PLAN", help="ONNX file, or a plan as JSON")
+    add_plan_flags(parser)
+    add_explain_flags(parser)
+    parser.add_argument("--model", metavar="FILE", help="the model of a plan (default: the one it names)")
+    parser.add_argument("--measure", action="store_true", help="run the plan; show measured times too")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NODE=WHAT",
+        help="what if: NODE=DEVICE, or NODE=AXIS:CUT such as conv1=H:28 or conv1=OC:0.4; may be repeated",
+    )
+    parser.add_argument("--diff", metavar="PLAN", help="show what this other plan does differently")
+    parser.add_argument(
+        "--perfetto", metavar="FILE", help="write the timeline as a trace, for ui.perfetto.dev"
+    )
+    parser.add_argument("--onnx", metavar="FILE", help="write the model with all decisions in its metadata")
+    parser.add_argument("--png", metavar="FILE", help="write the timeline as a picture")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the plan, with its changes, as JSON")
+    parser.set_defaults(run=run)
+
+
+def add_explain_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags about what is known of devices, and how to show it."""
+    parser.add_argument(
+        "--profiles",
+        type=parse_names,
+        metavar="A,B",
+        help="predict with the profiles in these folders or files (default: those of the devices)",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write one self-contained page")
+    add_json_flag(parser)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a command line speaks of."""
+
+    graph: Graph
+    model: str
+    plan: Plan
+    predictors: Predictors
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain the plan."""
+    target = open_target(args)
+    plan, inspection = inspect_plan(
+        target.plan, target.graph, target.predictors, with_alternatives=bool(args.json or args.html)
+    )
+    difference = None
+    if args.set:
+        changes = [parse_change(text, plan, target.graph) for text in args.set]
+        before = inspection
+        plan, inspection = inspect_plan(
+            change_plan(plan, target.graph, changes),
+            target.graph,
+            target.predictors,
+            with_alternatives=bool(args.json or args.html),
+        )
+        difference = compare(before, inspection)
+    if args.diff:
+        difference = compare(inspection, _inspect_other(args.diff, target))
+    if args.measure:
+        inspection = measure_plan(inspection, plan, target.graph)
+    _write_files(args, target, plan, inspection)
+    _print(args, inspection, difference)
+    return 0
+
+
+def open_target(args: argparse.Namespace) -> Target:
+    """Return the model, its plan and what is known of the devices.
+
+    Raises:
+        PlanError: The file is no plan, or none of this model.
+        ModelError: The model cannot be read.
+        ProfileError: A profile cannot be read, or the planner needs one that is not there.
+    """
+    predictors = None if args.profiles is None else load_predictors(args.profiles)
+    if is_plan(args.target):
+        given = Plan.load(args.target)
+        model = args.model or _find_model(given, Path(args.target))
+        graph = load_model(model).graph
+        plan = replace(given, model=model)
+    else:
+        model = args.target
+        graph = load_model(model).graph
+        plan = _plan(args, graph, model, list(predictors or ()))
+    if predictors is None:
+        predictors = find_predictors(plan.devices)
+    return Target(graph=graph, model=model, plan=plan, predictors=predictors)
+
+
+def is_plan(path: str) -> bool:
+    """Return whether a file is meant as a plan: JSON, which no ONNX file begins like."""
+    if Path(path).suffix.lower() == ".json":
+        return True
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
+def _find_model(plan: Plan, path: Path) -> str:
+    """Return the model that a plan names, from here or from where the plan lies."""
+    if plan.model is None:
+        raise PlanError(f"{path}: got a plan that names no model, expected one that does; add --model FILE")
+    beside = path.parent / plan.model
+    return str(beside) if not Path(plan.model).exists() and beside.exists() else plan.model
+
+
+def _plan(args: argparse.Namespace, graph: Graph, model: str, profiled: Sequence[str]) -> Plan:
+    start = time.perf_counter()
+    names = args.devices or list(profiled) or [opened.info.name for opened in select_devices(None)]
+    plan = make_plan(
+        graph,
+        planner=args.planner or f"single:{names[0]}",
+        devices=names,
+        ratios=args.ratio,
+        max_chain_length=args.max_chain,
+        axes=args.axis,
+    )
+    return replace(plan, model=model, planning_ms=(time.perf_counter() - start) * 1e3)
+
+
+def _inspect_other(path: str, target: Target) -> Inspection:
+    other = Plan.load(path)
+    missing = [name for name in other.devices if name not in target.predictors]
+    predictors = {**find_predictors(missing), **target.predictors} if missing else target.predictors
+    return inspect_plan(other, target.graph, predictors, with_alternatives=False)[1]
+
+
+def _write_files(args: argparse.Namespace, target: Target, plan: Plan, inspection: Inspection) -> None:
+    if args.html:
+        write_file(args.html, render_html(inspection))
+    if args.perfetto:
+        write_file(args.perfetto, json.dumps(list_trace_events(inspection)))
+    if args.png:
+        write_file(args.png, draw_timeline(inspection))
+    if args.onnx:
+        names = target.graph.original_names
+        outputs = {names.get(node.output, node.output): node.name for node in target.graph.nodes}
+        count = annotate_model(target.model, args.onnx, inspection, outputs)
+        print_message(f"{args.onnx}: decisions in {count} nodes")
+    if args.output:
+        plan.save(args.output)
+
+
+def _print(args: argparse.Namespace, inspection: Inspection, difference: PlanDifference | None) -> None:
+    if args.json:
+        values = inspection.to_json()
+        if difference is not None:
+            values["difference"] = difference.to_json()
+        print_json(values)
+        return
+    if difference is not None:
+        for line in list_difference(difference):
+            print(line)
+        return
+    print_table(list_columns(inspection), list_rows(inspection), title=_summarise(inspection))
+    for line in list_totals(inspection):
+        print(line)
+
+
+def _summarise(inspection: Inspection) -> str:
+    chains = sum(step.kind == "chain" for step in inspection.steps)
+    where = f"{len(inspection.steps)} steps, {chains} chains, over {', '.join(inspection.devices)}"
+    name, planner = Path(inspection.model).name, inspection.planner or "none"
+    return f"{name}: {len(inspection.operators)} operators in {where}; planner {planner}"
