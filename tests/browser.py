@@ -31,11 +31,15 @@ class Browser:
     def open(self, page: Path) -> None:
         """Load a file and wait until its script has drawn everything."""
         self._send("POST", "/url", {"url": page.as_uri()})
+        self.wait_until("return document.documentElement.dataset.ready === 'true'")
+
+    def wait_until(self, script: str) -> None:
+        """Wait until a script returns something that is true."""
         for _ in range(600):
-            if self.run("return document.documentElement.dataset.ready === 'true'"):
+            if self.run(script):
                 return
             time.sleep(0.05)
-        raise AssertionError(f"the page did not become ready: {self.log()}")
+        raise AssertionError(f"{script}: never came true; the console says {self.log()}")
 
     def run(self, script: str, *arguments: object) -> Any:
         """Return what a script returns."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from codl.analysis.alternatives import list_alternatives
 from codl.analysis.slices import Oracle, Predictors, Slice, Slices, find_sort, predict_slices
-from codl.analysis.totals import find_totals
+from codl.analysis.totals import Singles, find_totals
 from codl.ir.graph import Graph, Node
 from codl.plan.residency import step_nodes
 from codl.plan.schedule import make_schedule
@@ -22,6 +22,7 @@ def explain_plan(
     arrangement: Arrangement,
     *,
     timeline: Sequence[Span] = (),
+    singles: Singles | None = None,
     with_alternatives: bool = True,
 ) -> Inspection:
     """Return all that is known of a plan without running it.
@@ -32,6 +33,7 @@ def explain_plan(
         predictors: By device of the plan; None for a device without a profile.
         arrangement: How its devices see each other's results.
         timeline: What takes place when, as it was priced; empty where it was not.
+        singles: What its devices take alone, as that was priced; None where it was not.
         with_alternatives: Whether to price what each operator could be instead.
 
     Raises:
@@ -41,7 +43,9 @@ def explain_plan(
     oracle = Oracle(graph=graph, predictors=predictors)
     slices = predict_slices(oracle, schedule.shares, devices=plan.devices, timeline=timeline)
     steps = tuple(_explain_step(index, plan, graph, slices) for index in range(len(plan.steps)))
-    totals = find_totals(plan, oracle, slices=slices, steps=steps, timeline=timeline)
+    totals = find_totals(
+        plan, singles or (None,) * len(plan.devices), slices=slices, steps=steps, timeline=timeline
+    )
     operators = [
         operator
         for index, step in enumerate(plan.steps)

@@ -101,7 +101,7 @@ def find_sort(node: Node, graph: Graph) -> object:
 def _predict(node: Node, graph: Graph, region: Region, predictor: Predictor | None) -> Slice:
     if predictor is None:
         return Slice(region=region)
-    chosen = predictor.select(node, graph)
+    chosen = predictor.choose(node, graph)
     prediction = predictor.predict(node, graph, Boxes.of([region]), selection=chosen)
     return Slice(
         region=region,

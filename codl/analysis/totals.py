@@ -1,19 +1,30 @@
 """The whole of a plan beside what it could be, and where its time goes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from codl.analysis.slices import Oracle, Slices
-from codl.ir.graph import Graph, Node
-from codl.ir.ops import HostCall
-from codl.ir.regions import Region
+from codl.analysis.slices import Slices
 from codl.plan.steps import Plan
 from codl.plan.timeline import HOST_TRACK, Span
 from codl.report.inspection import StepRow, Totals
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Single:
+    """The network on one device alone."""
+
+    total_us: float
+    operators_us: Mapping[str, float]
+    """By node; what takes no time there may be missing."""
+
+
+Singles = Sequence[Single | None]
+"""By device; None for one without a profile."""
+
+
 def find_totals(
     plan: Plan,
-    oracle: Oracle,
+    singles: Singles,
     *,
     slices: Slices,
     steps: Sequence[StepRow],
@@ -22,50 +33,41 @@ def find_totals(
     """Return a plan's time, each device's alone, and the ideal of all devices together.
 
     Args:
-        plan: The plan; what it says of its own times goes first.
-        oracle: Knows the network and its devices.
+        plan: The plan with its price, if it has one.
+        singles: What its devices take alone.
         slices: What its launches are predicted to take.
         steps: Its steps, explained.
         timeline: When everything happens, as predicted.
     """
-    whole = predict_whole(oracle)
-    singles = tuple(None if times is None else sum(times.values()) for times in whole)
-    known = [(us, name) for us, name in zip(singles, plan.devices, strict=True) if us is not None]
+    known = [(s.total_us, name) for s, name in zip(singles, plan.devices, strict=True) if s is not None]
     best = min(known) if known else None
     predicted = plan.predicted_us
+    is_priced = predicted is not None and bool(timeline)
     return Totals(
         predicted_us=predicted,
-        single_us=singles,
+        single_us=tuple(None if single is None else single.total_us for single in singles),
         best_single=best[1] if best else None,
-        best_single_us=plan.best_single_us or (best[0] if best else None),
-        ideal_us=_find_ideal(whole),
-        parts=_find_parts(predicted, slices, steps, timeline) if predicted is not None and timeline else None,
+        best_single_us=best[0] if best else plan.best_single_us,
+        ideal_us=_find_ideal(singles),
+        parts=_find_parts(predicted or 0.0, slices, steps, timeline) if is_priced else None,
     )
 
 
-def predict_whole(oracle: Oracle) -> list[Mapping[str, float] | None]:
-    """Return by device what every operator takes there whole and alone, by node; None without a profile."""
-    found: list[Mapping[str, float] | None] = []
-    for device, predictor in enumerate(oracle.predictors):
-        times = {}
-        for node in list_kernels(oracle.graph) if predictor is not None else ():
-            whole = Region.whole(oracle.graph.shape(node.output))
-            times[node.name] = oracle.predict(node, device, whole).alone_us or 0.0
-        found.append(None if predictor is None else times)
-    return found
+def _find_ideal(singles: Singles) -> float | None:
+    """Return the sum over operators of the time at the speeds of all devices added up.
 
-
-def list_kernels(graph: Graph) -> list[Node]:
-    """Return the nodes that devices compute."""
-    return [node for node in graph.nodes if not isinstance(node.op, HostCall)]
-
-
-def _find_ideal(whole: Sequence[Mapping[str, float] | None]) -> float | None:
-    """Return the sum over operators of the time at the speeds of all devices added up."""
-    known = [times for times in whole if times is not None]
-    if len(known) < len(whole) or not known:
+    Source:
+        CoDL (MobiSys 2022), section 6: the ideal without sharing costs.
+    """
+    known = [single.operators_us for single in singles if single is not None]
+    if len(known) < len(singles) or not known:
         return None
-    return sum(1 / sum(1 / max(times[name], 1e-9) for times in known) for name in known[0])
+    shared = set[str].intersection(*(set(times) for times in known))
+    return sum(
+        1 / sum(1 / times[name] for times in known)
+        for name in sorted(shared)
+        if min(times[name] for times in known) > 0
+    )
 
 
 def _find_parts(

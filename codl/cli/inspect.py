@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +9,12 @@ from typing import Any
 
 from codl.cli.flags import add_json_flag, parse_names
 from codl.cli.output import print_json, print_message, print_table, write_file
+from codl.cli.plan import find_devices
 from codl.cli.planning import add_plan_flags
-from codl.devices.drivers import select_devices
 from codl.errors import PlanError
 from codl.frontend import load_model
 from codl.ir.graph import Graph
+from codl.latency.predictor import Predictor
 from codl.plan.edit import change_plan, parse_change
 from codl.plan.steps import Plan
 from codl.report.annotate import annotate_model
@@ -24,14 +24,8 @@ from codl.report.inspection import Inspection
 from codl.report.perfetto import list_trace_events
 from codl.report.picture import draw_timeline
 from codl.report.table import list_columns, list_rows, list_totals
-from codl.session.inspection import (
-    Predictors,
-    find_predictors,
-    inspect_plan,
-    load_predictors,
-    measure_plan,
-)
-from codl.session.planning import make_plan
+from codl.session import check_planner, load_predictors, make_plan
+from codl.session.inspection import find_plan_predictors, inspect_plan, measure_plan
 
 
 def add_parser(subparsers: Any) -> None:
@@ -83,7 +77,7 @@ class Target:
     graph: Graph
     model: str
     plan: Plan
-    predictors: Predictors
+    predictors: Sequence[Predictor]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,19 +114,34 @@ def open_target(args: argparse.Namespace) -> Target:
         ModelError: The model cannot be read.
         ProfileError: A profile cannot be read, or the planner needs one that is not there.
     """
-    predictors = None if args.profiles is None else load_predictors(args.profiles)
-    if is_plan(args.target):
-        given = Plan.load(args.target)
-        model = args.model or _find_model(given, Path(args.target))
-        graph = load_model(model).graph
-        plan = replace(given, model=model)
-    else:
-        model = args.target
-        graph = load_model(model).graph
-        plan = _plan(args, graph, model, list(predictors or ()))
-    if predictors is None:
-        predictors = find_predictors(plan.devices)
-    return Target(graph=graph, model=model, plan=plan, predictors=predictors)
+    if not is_plan(args.target):
+        return _plan(args)
+    given = Plan.load(args.target)
+    model = args.model or _find_model(given, Path(args.target))
+    predictors = (
+        find_plan_predictors(given.devices) if args.profiles is None else load_predictors(args.profiles)
+    )
+    return Target(
+        graph=load_model(model).graph, model=model, plan=replace(given, model=model), predictors=predictors
+    )
+
+
+def _plan(args: argparse.Namespace) -> Target:
+    names, planner, _, predictors = find_devices(args)
+    check_planner(planner, names, {predictor.info.name for predictor in predictors})
+    graph = load_model(args.target).graph
+    plan = make_plan(
+        graph,
+        planner=planner,
+        devices=names,
+        ratios=args.ratio,
+        max_chain_length=args.max_chain,
+        axes=args.axis,
+        predictors=predictors,
+    )
+    plan = replace(plan, model=args.target)
+    predictors = predictors or find_plan_predictors(plan.devices)
+    return Target(graph=graph, model=args.target, plan=plan, predictors=predictors)
 
 
 def is_plan(path: str) -> bool:
@@ -154,25 +163,11 @@ def _find_model(plan: Plan, path: Path) -> str:
     return str(beside) if not Path(plan.model).exists() and beside.exists() else plan.model
 
 
-def _plan(args: argparse.Namespace, graph: Graph, model: str, profiled: Sequence[str]) -> Plan:
-    start = time.perf_counter()
-    names = args.devices or list(profiled) or [opened.info.name for opened in select_devices(None)]
-    plan = make_plan(
-        graph,
-        planner=args.planner or f"single:{names[0]}",
-        devices=names,
-        ratios=args.ratio,
-        max_chain_length=args.max_chain,
-        axes=args.axis,
-    )
-    return replace(plan, model=model, planning_ms=(time.perf_counter() - start) * 1e3)
-
-
 def _inspect_other(path: str, target: Target) -> Inspection:
     other = Plan.load(path)
-    missing = [name for name in other.devices if name not in target.predictors]
-    predictors = {**find_predictors(missing), **target.predictors} if missing else target.predictors
-    return inspect_plan(other, target.graph, predictors, with_alternatives=False)[1]
+    known = {predictor.info.name for predictor in target.predictors}
+    more = find_plan_predictors([name for name in other.devices if name not in known])
+    return inspect_plan(other, target.graph, (*target.predictors, *more), with_alternatives=False)[1]
 
 
 def _write_files(args: argparse.Namespace, target: Target, plan: Plan, inspection: Inspection) -> None:

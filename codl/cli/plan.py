@@ -49,7 +49,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan the model."""
-    names, planner, infos, predictors = _find_devices(args)
+    names, planner, infos, predictors = find_devices(args)
     check_planner(planner, names, {predictor.info.name for predictor in predictors})
     graph = load_model(args.model).graph
     plan = make_plan(
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _find_devices(
+def find_devices(
     args: argparse.Namespace,
 ) -> tuple[Sequence[str], str, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
     """Return the names of the devices, the planner, the devices' facts and what is known of them.

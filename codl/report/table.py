@@ -35,7 +35,7 @@ def list_totals(inspection: Inspection) -> Iterator[str]:
     """Yield lines about the whole: its time, what else it could be, where time goes."""
     totals = inspection.totals
     if totals.predicted_us is None:
-        yield "nothing is predicted: there are no profiles of all devices; see `codl profile`"
+        yield "nothing is predicted"
     else:
         yield from _list_predicted(totals, inspection)
     if totals.measured_us is not None:

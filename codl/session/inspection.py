@@ -3,14 +3,15 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from codl.analysis.explain import explain_plan
 from codl.analysis.measured import add_measurement
-from codl.catalog.stored import load_database, load_databases
+from codl.analysis.totals import Single
+from codl.catalog.stored import load_databases
 from codl.devices.drivers import select_devices
 from codl.devices.memory import arrange, arrange_named
 from codl.devices.opencl import open_devices
@@ -20,52 +21,30 @@ from codl.executor.host import HostSessions
 from codl.executor.run import Executable
 from codl.executor.trace import EventKind, Trace
 from codl.ir.graph import Graph
-from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
 from codl.partitioner.cost import Pricer
+from codl.partitioner.even import plan_single
 from codl.plan.check import check_plan
-from codl.plan.sharing import Arrangement
+from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
 from codl.plan.timeline import Span
-from codl.profiler.first_use import find_profiles
 from codl.report.inspection import Inspection
+from codl.session.predictors import find_predictors
 from codl.values import find_dtype
 
-Predictors = Mapping[str, Predictor]
-"""By device name."""
 _ROUNDS = 15
 _WARMUP = 3
 _US = 1e6
 
 
-def load_predictors(paths: Sequence[str]) -> dict[str, Predictor]:
-    """Return by device name the predictors of profiles in files, without touching a device.
-
-    Raises:
-        ProfileError: A file holds no profile, or two are of one device.
-    """
-    found: dict[str, Predictor] = {}
-    for path in paths:
-        profile = load_profile(Path(path))
-        if profile.name in found:
-            raise ProfileError(f"profiles: got two of {profile.name}, expected one for each device")
-        found[profile.name] = Predictor(profile, profile.info, database=load_database(profile.info))
-    return found
-
-
-def find_predictors(names: Sequence[str]) -> dict[str, Predictor]:
-    """Return by name the predictors of those devices of this machine that have a profile.
+def find_plan_predictors(names: Sequence[str]) -> tuple[Predictor, ...]:
+    """Return the predictors of those devices of this machine that have a profile.
 
     Raises:
         ProfileError: A profile of the user's own is broken or was measured with another driver.
     """
-    infos = _find_infos(names)
-    profiles = find_profiles(list(infos.values()))
-    return {
-        name: Predictor(profile, infos[name], database=load_database(infos[name]))
-        for name, profile in profiles.items()
-    }
+    return find_predictors(list(_find_infos(names).values()))
 
 
 def _find_infos(names: Sequence[str]) -> dict[str, DeviceInfo]:
@@ -77,9 +56,9 @@ def _find_infos(names: Sequence[str]) -> dict[str, DeviceInfo]:
     return found
 
 
-def arrange_plan(plan: Plan, predictors: Predictors) -> Arrangement:
+def arrange_plan(plan: Plan, predictors: Sequence[Predictor]) -> Arrangement:
     """Return how a plan's devices see each other's results, as far as it is known what they are."""
-    infos = {name: predictor.info for name, predictor in predictors.items()}
+    infos = {predictor.info.name: predictor.info for predictor in predictors}
     if not set(plan.devices) <= set(infos):
         infos = {**_find_infos(plan.devices), **infos}
     if set(plan.devices) <= set(infos):
@@ -88,30 +67,65 @@ def arrange_plan(plan: Plan, predictors: Predictors) -> Arrangement:
 
 
 def inspect_plan(
-    plan: Plan, graph: Graph, predictors: Predictors, *, with_alternatives: bool = True
+    plan: Plan,
+    graph: Graph,
+    predictors: Sequence[Predictor],
+    *,
+    arrangement: Arrangement | None = None,
+    with_alternatives: bool = True,
 ) -> tuple[Plan, Inspection]:
     """Return a plan with its price, and all that there is to say about it.
 
     Args:
-        plan: Any plan of the graph. It is priced anew where all its devices have predictors.
+        plan: Any plan of the graph. It is priced anew where its devices' profiles know all that it does.
         graph: The network.
-        predictors: By device name.
+        predictors: Of its devices, in any order; of some of them nothing may be known.
+        arrangement: How its devices see each other's results; found out by default.
         with_alternatives: Whether to price what each operator could be instead.
 
     Raises:
         PlanError: The plan breaks a law.
-        ProfileError: A profile does not know something that the plan does.
     """
     check_plan(plan, graph)
-    arrangement = arrange_plan(plan, predictors)
-    timeline: tuple[Span, ...] = ()
-    if set(plan.devices) <= set(predictors):
-        pricer = Pricer(graph=graph, predictors=dict(predictors))
-        plan = pricer.price(plan, arrangement)
-        timeline = pricer.trace(plan, arrangement)
-    known = [predictors.get(name) for name in plan.devices]
-    return plan, explain_plan(
-        plan, graph, known, arrangement, timeline=timeline, with_alternatives=with_alternatives
+    arrangement = arrangement or arrange_plan(plan, predictors)
+    known = {predictor.info.name: predictor for predictor in predictors}
+    unknown = [name for name in plan.devices if name not in known]
+    if unknown:
+        note = f"no prediction: there is no profile of {', '.join(unknown)}; run `codl profile`"
+        return plan, _explain_bare(plan, graph, arrangement, note)
+    pricer = Pricer(graph=graph, predictors=known)
+    try:
+        priced = pricer.price(plan, arrangement)
+        return priced, explain_plan(
+            priced,
+            graph,
+            [known[name] for name in plan.devices],
+            arrangement,
+            timeline=pricer.trace(plan, arrangement),
+            singles=[
+                _price_single(name, pricer, mode)
+                for name, mode in zip(plan.devices, arrangement.modes, strict=True)
+            ],
+            with_alternatives=with_alternatives,
+        )
+    except ProfileError as error:
+        return plan, _explain_bare(plan, graph, arrangement, f"no prediction: {error}")
+
+
+def _explain_bare(plan: Plan, graph: Graph, arrangement: Arrangement, note: str) -> Inspection:
+    """Return what is to say about a plan without predictions, and why there are none."""
+    found = explain_plan(plan, graph, (None,) * len(plan.devices), arrangement)
+    return replace(found, notes=(note, *found.notes))
+
+
+def _price_single(name: str, pricer: Pricer, mode: Sharing) -> Single:
+    """Return what a network takes on one device alone."""
+    arrangement = Arrangement(modes=(mode,))
+    plan = plan_single(pricer.graph, device=name)
+    spans = pricer.trace(plan, arrangement)
+    return Single(
+        total_us=max((span.start_us + span.duration_us for span in spans), default=0.0),
+        operators_us={span.name: span.duration_us for span in spans if span.kind == "launch"},
     )
 
 

@@ -37,10 +37,12 @@ def test_ideal_adds_the_speeds_of_all_devices() -> None:
         for node in GRAPH.nodes
     ]
 
-    totals = inspect(GRAPH).totals
+    totals = inspect(GRAPH, sharing=Sharing.COHERENT).totals
 
     assert totals.ideal_us == pytest.approx(sum(a * b / (a + b) for a, b in times))
-    assert totals.single_us == pytest.approx([sum(column) for column in zip(*times, strict=True)])
+    waits = [predictor.profile.wait_us for predictor in PREDICTORS]
+    alone = [sum(column) + wait for column, wait in zip(zip(*times, strict=True), waits, strict=True)]
+    assert totals.single_us == pytest.approx(alone)
     assert totals.best_single == "left"
 
 

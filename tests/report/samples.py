@@ -7,15 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from codl.analysis.explain import explain_plan
 from codl.analysis.measured import add_measurement
 from codl.ir.graph import Graph, Node, Tensor
 from codl.ir.ops import Conv2d, Epilogue, ResidualOrder
-from codl.partitioner.cost import Pricer
 from codl.partitioner.even import plan_even
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Plan
 from codl.report.inspection import Inspection
+from codl.session.inspection import inspect_plan
 from tests.graphs import residual_block
 from tests.partitioner.profiles import make_predictors
 
@@ -32,17 +31,7 @@ HOSTILE = (
 def inspect(graph: Graph, plan: Plan | None = None, *, sharing: Sharing = Sharing.COPIED) -> Inspection:
     """Return the inspection of a plan, of even shares by default, over `left` and the slower `right`."""
     plan = plan or plan_even(graph, devices=NAMES, max_chain_length=3)
-    arrangement = arrange_alike(sharing, len(plan.devices))
-    known = {predictor.info.name: predictor for predictor in PREDICTORS}
-    pricer = Pricer(graph=graph, predictors=known)
-    plan = pricer.price(plan, arrangement)
-    return explain_plan(
-        plan,
-        graph,
-        [known[name] for name in plan.devices],
-        arrangement,
-        timeline=pricer.trace(plan, arrangement),
-    )
+    return inspect_plan(plan, graph, PREDICTORS, arrangement=arrange_alike(sharing, len(plan.devices)))[1]
 
 
 def measure(inspection: Inspection, *, factor: float = 1.25) -> Inspection:

@@ -73,6 +73,7 @@ def test_row_opens_by_keyboard_and_shows_what_it_lost_to(
 
     operator = small.operators[0]
     assert browser.run("return document.querySelector('#rows details').open")
+    browser.wait_until("return document.querySelector('.ways') !== null")
     labels = browser.run(texts(".ways tbody td:first-child"))
     assert labels == [way.label for way in operator.alternatives]
     chosen = browser.run("return document.querySelector('.ways tr.chosen td').textContent")
@@ -139,7 +140,7 @@ def test_pictures_are_walked_through_by_arrows(browser: Browser, small: Inspecti
 def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
     show(browser, inspect(hostile_graph()), tmp_path)
     browser.run("document.querySelectorAll('#rows details').forEach(details => { details.open = true; })")
-    browser.run("return new Promise(done => setTimeout(done, 50))")
+    browser.wait_until("return document.querySelectorAll('.body').length === 4")
 
     assert browser.log() == []
     assert browser.run("return window.pwned === undefined")

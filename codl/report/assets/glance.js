@@ -7,7 +7,7 @@ const PART_NAMES = {
 function showGlance() {
   const totals = DATA.totals;
   const chains = DATA.steps.filter((step) => step.kind === "chain");
-  byId("model").textContent = DATA.model;
+  byId("model").textContent = DATA.model.split(/[\\/]/).pop();
   byId("summary").textContent =
     `${OPERATORS.length} operators in ${DATA.steps.length} steps, ${chains.length} of them chains, over ` +
     `${DATA.devices.join(", ")}; planned by ${DATA.planner || "hand"}.`;
@@ -57,7 +57,7 @@ function showBars(totals) {
     if (us) rows.push([`all on ${name}`, us, [[colour(name), us, ""]]]);
   });
   if (!rows.length) {
-    byId("bars").append(make("p", { class: "soft" }, "Nothing is predicted: there are no profiles of all devices."));
+    byId("bars").append(make("p", { class: "soft" }, "Nothing is predicted: there are no profiles that know all of it."));
     return;
   }
   const longest = Math.max(...rows.map((row) => row[1]));
