@@ -15,6 +15,7 @@
 #endif
 
 // Four places of every group are turned at once: vectors x<group> to vectors that lie one after the other.
+// None is joined of shorter ones: Oclgrind 21.10 crashes at that.
 #define LOAD_GROUP(g) const float4 x##g = vload4(0, s + g * size);
 #if GROUPS == 2
 #define TURN_FOUR                                                                                         \
@@ -26,17 +27,16 @@
     vstore8((float8)(x0.x, x1.x, x2.x, x0.y, x1.y, x2.y, x0.z, x1.z), 0, d);                              \
     vstore4((float4)(x2.z, x0.w, x1.w, x2.w), 0, d + 8);
 #elif GROUPS == 4
-#define PLACE(i) (float4)(x0.i, x1.i, x2.i, x3.i)
+#define STORE_PLACE(i, at) vstore4((float4)(x0.i, x1.i, x2.i, x3.i), 0, d + at);
 #define TURN_FOUR                                                                                         \
     LOAD_GROUP(0) LOAD_GROUP(1) LOAD_GROUP(2) LOAD_GROUP(3)                                               \
-    vstore16((float16)(PLACE(x), PLACE(y), PLACE(z), PLACE(w)), 0, d);
+    STORE_PLACE(x, 0) STORE_PLACE(y, 4) STORE_PLACE(z, 8) STORE_PLACE(w, 12)
 #else
-#define PLACE(i) (float8)(x0.i, x1.i, x2.i, x3.i, x4.i, x5.i, x6.i, x7.i)
+#define STORE_PLACE(i, at) vstore8((float8)(x0.i, x1.i, x2.i, x3.i, x4.i, x5.i, x6.i, x7.i), 0, d + at);
 #define TURN_FOUR                                                                                         \
     LOAD_GROUP(0) LOAD_GROUP(1) LOAD_GROUP(2) LOAD_GROUP(3)                                               \
     LOAD_GROUP(4) LOAD_GROUP(5) LOAD_GROUP(6) LOAD_GROUP(7)                                               \
-    vstore16((float16)(PLACE(x), PLACE(y)), 0, d);                                                        \
-    vstore16((float16)(PLACE(z), PLACE(w)), 0, d + 16);
+    STORE_PLACE(x, 0) STORE_PLACE(y, 8) STORE_PLACE(z, 16) STORE_PLACE(w, 24)
 #endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
