@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from codl.catalog.choose import NO_DATABASES, Databases
 from codl.devices.opencl import Device
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
@@ -84,6 +85,7 @@ class Case:
         *,
         graph: Graph | None = None,
         sharing: Sharing | None = None,
+        databases: Databases = NO_DATABASES,
     ) -> Iterator[str]:
         """Yield a sentence for each tensor that is wrong, or that differs between two kinds of poison.
 
@@ -92,9 +94,16 @@ class Case:
             devices: Its devices.
             graph: The network with the outputs to look at; by default all intermediates.
             sharing: How unified devices share memory; by default as they usually do.
+            databases: What is known of the best kernels, by device name.
         """
         executable = compile_plan(
-            graph or self.graph, plan, devices, weights=self.weights, hosts=self.hosts, sharing=sharing
+            graph or self.graph,
+            plan,
+            devices,
+            weights=self.weights,
+            hosts=self.hosts,
+            sharing=sharing,
+            databases=databases,
         )
         results = []
         for poison in POISONS:

@@ -20,6 +20,8 @@ def iterate_candidates(
 ) -> Iterator[Selection]:
     """Yield rows with parameters that can compute ``node``, each row's own choice before its others.
 
+    Rows that do not suit the device are left out.
+
     Args:
         node: The operator.
         graph: Where its shapes and constants are found.
@@ -27,7 +29,7 @@ def iterate_candidates(
         rows: The table.
     """
     for row in rows:
-        default = row.accepts(node, graph, info)
+        default = row.accepts(node, graph, info) if row.suits(info) else None
         if default is None:
             continue
         own = Selection(implementation=row, parameters=default)

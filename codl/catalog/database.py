@@ -97,8 +97,11 @@ EMPTY = KernelDatabase()
 
 
 def digest_row(row: Implementation) -> str:
-    """Return the SHA-256 of a row's kernel source, includes put in place."""
-    return digest_source(row.source)
+    """Return the SHA-256 of a row's kernel sources, includes put in place."""
+    if not row.other_sources:
+        return digest_source(row.source)
+    digests = map(digest_source, (row.source, *row.other_sources))
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 @cache

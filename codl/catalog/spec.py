@@ -4,9 +4,10 @@ Kernels see every tensor in four dimensions, *kernel dimensions* (n, h, w, c):
 image tensors [N, C, H, W] as they are, matrices [R, C] as n = h = 1, w = R,
 c = C. A `TensorArg` says how kernel coordinates map to a tensor's own axes;
 the executor, which knows where the tensor lies, turns it into the six kernel
-arguments `pointer, offset, stride_n, stride_h, stride_w, stride_c`.
+arguments `pointer, offset, stride_n, stride_h, stride_w, stride_c`. Where a part
+of the tensor lies in an image instead, there are five (kernels/common/image.h).
 
-Argument order of every kernel: its tensors (six arguments each, the output
+Argument order of every kernel: its tensors (six or five arguments each, the output
 first), its packed constants, the zero buffer, scratch and local memory when it
 asks for them, its scalars.
 """
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from codl.ir.graph import FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, IntArray
-from codl.machine import DeviceInfo
+from codl.machine import DeviceInfo, DeviceKind
 
 Scalar = IntArray | npt.NDArray[np.float32]
 AxisMap = tuple[int, int]
@@ -36,6 +37,8 @@ class TensorArg:
     dims: KernelDims
     origin: Shape
     """Coordinates, in the tensor's own axes, of the kernel coordinate (0, 0, 0, 0)."""
+    image: Boxes | None = field(default=None, compare=False)
+    """What of the tensor an image holds, a box a candidate; None where the tensor lies in a buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ class LaunchBatch:
     """The launches of one kernel for many candidate regions; every array has one entry a candidate."""
 
     entry: str
+    source: str | None = None
+    """Kernel file, one of the row's `other_sources`, which take no parameters; None: the row's own."""
     tensors: tuple[TensorArg, ...]
     packed: tuple[PackedArg, ...] = ()
     panel_begin: IntArray | None = None
@@ -105,6 +110,8 @@ class Implementation:
     """`<op>_<algorithm>__<memory>`: the row, its file and its entry point."""
     source: str
     """Path under kernels/."""
+    other_sources: tuple[str, ...] = ()
+    """Further kernel files that some of its launches are of."""
     allowed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Allowed values of each parameter."""
     accepts: Accepts
@@ -118,6 +125,15 @@ class Implementation:
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
     tolerance: float = OPERATOR_TOLERANCE
     """max|error| / max|reference| that the row's arithmetic may have."""
+
+    def suits(self, info: DeviceInfo) -> bool:
+        """Return whether measuring the row on a device is worth the time; a database may name it in any case.
+
+        Source:
+            CPU drivers compute the place of every texel anew: over images the layers of SqueezeNet take 8 to
+            190 times as long as over buffers, with Intel's driver and with PoCL.
+        """
+        return info.kind is not DeviceKind.CPU or not self.name.endswith("__image")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

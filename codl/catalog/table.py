@@ -4,6 +4,7 @@ from codl.catalog.rows import (
     concat,
     conv2d,
     conv2d_blocked,
+    conv2d_image,
     conv2d_patch,
     conv2d_pointwise,
     conv2d_winograd,
@@ -13,6 +14,7 @@ from codl.catalog.rows import (
     matmul,
     normalize,
     pad,
+    pixel_image,
     pointwise,
     pool,
     reduce,
@@ -43,4 +45,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *pad.IMPLEMENTATIONS,
     *resize.IMPLEMENTATIONS,
     *reshape.IMPLEMENTATIONS,
+    *conv2d_image.IMPLEMENTATIONS,
+    *pixel_image.IMPLEMENTATIONS,
 )

@@ -87,7 +87,8 @@ def _profile(
         renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
         outcome = replace(outcome, profile=old.with_rows(renewed))
     save_profile(outcome.profile, folder)
-    missing = [row.name for row in IMPLEMENTATIONS if row.name not in outcome.profile.rows]
+    wanted = [row.name for row in IMPLEMENTATIONS if row.suits(info)]
+    missing = [name for name in wanted if name not in outcome.profile.rows]
     if missing:
         print_message(
             f"note: {info.name}: too few samples of {', '.join(missing)}; run `codl profile` again to go on"

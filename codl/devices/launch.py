@@ -10,6 +10,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.devices.images import ImageStorage
 from codl.devices.limits import pinned_caller
 from codl.devices.memory import Storage
 from codl.devices.opencl import Device
@@ -36,7 +37,7 @@ def bind_launch(
     device: Device,
     batch: LaunchBatch,
     *,
-    tensors: Sequence[Storage],
+    tensors: Sequence[Storage | ImageStorage],
     panels: Sequence[Any] = (),
     zeros: Any = None,
     scratch: Any = None,
@@ -52,8 +53,8 @@ def bind_launch(
         panels: Buffers of the panels that the launch reads of each packed constant, in the batch's order.
         zeros: What the kernel reads as padding, if it asks for that; the device's own zeros by default.
         scratch: Buffer of scratch memory, where the batch asks for it; it may be set later.
-        source: Kernel file, relative to kernels/.
-        parameters: What the program is built with.
+        source: Kernel file of the row, relative to kernels/.
+        parameters: What its program is built with.
 
     Raises:
         BuildError: The driver refused the kernel.
@@ -62,10 +63,15 @@ def bind_launch(
     global_size = tuple(int(size) for size in batch.global_size[0])
     if 0 in global_size:
         return None
+    if batch.source is not None:
+        source, parameters = batch.source, {}
     kernel = device.kernel(source, batch.entry, parameters)
     args: list[Any] = []
     for arg, storage in zip(batch.tensors, tensors, strict=True):
-        args += tensor_arguments(arg, storage)
+        if isinstance(storage, ImageStorage):
+            args += storage.arguments()
+        else:
+            args += tensor_arguments(arg, storage)
     args += panels
     if batch.zeros:
         args.append(device.zeros(batch.zeros) if zeros is None else zeros)

@@ -111,6 +111,16 @@ class Device:
         """Return a new buffer of ``floats`` float32 values in the device's own memory."""
         return self._buffer(cl.mem_flags.READ_WRITE, size=max(1, floats) * FLOAT_BYTES)
 
+    def allocate_image(self, width: int, height: int) -> Any:
+        """Return a new image of ``width`` x ``height`` texels of four floats."""
+        texel = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+        try:
+            return cl.create_image(self.context, cl.mem_flags.READ_WRITE, texel, shape=(width, height))
+        except cl.Error as error:
+            raise DeviceError(
+                f"{self.info.name}: cannot allocate an image of {width} x {height}: {error}"
+            ) from error
+
     def wrap(self, array: npt.NDArray[np.float32]) -> Any:
         """Return a buffer over the memory of ``array`` itself; keep the array as long as the buffer."""
         return self._buffer(cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array)
@@ -134,7 +144,11 @@ class Device:
         return self._zeros
 
     def fill(self, buffer: Any, value: float) -> None:
-        """Set every float of ``buffer``."""
+        """Set every float of a buffer or an image."""
+        if isinstance(buffer, cl.Image):
+            texel = np.full(4, value, np.float32)
+            cl.enqueue_fill_image(self.queue, buffer, texel, (0, 0, 0), (*buffer.shape, 1))
+            return
         cl.enqueue_fill_buffer(self.queue, buffer, np.float32(value), 0, buffer.size)
 
     def finish(self) -> None:

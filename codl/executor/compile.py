@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from codl.catalog.choose import NO_DATABASES, Databases, choose
-from codl.catalog.database import EMPTY
+from codl.catalog.choose import NO_DATABASES, Databases
 from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.devices.images import ImageStorage
 from codl.devices.launch import bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
 from codl.devices.meeting import Turn, take_turns
@@ -16,6 +16,7 @@ from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.executor.footprint import add_bytes, list_memory
 from codl.executor.host import HostSessions, prepare_call
+from codl.executor.images import describe_work, plan_images
 from codl.executor.placement import Placement
 from codl.executor.run import Executable
 from codl.executor.scratch import Scratch
@@ -88,10 +89,17 @@ class _Compiler:
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
         self._weights, self._hosts = weights, hosts
-        self._arrangement, self._databases = arrangement, databases
+        self._arrangement = arrangement
         self._loose: dict[str, Any] = {}
         self._schedule = make_schedule(graph, plan, arrangement)
         self._placement = Placement(graph, self._schedule, devices, arrangement)
+        infos = [device.info for device in devices]
+        work = describe_work(graph, self._schedule, infos, databases)
+        self._work, self._image_plan = plan_images(graph, self._schedule, work, devices=len(infos))
+        self._images = [
+            tuple(device.allocate_image(*size) for size in sizes)
+            for device, sizes in zip(devices, self._image_plan.sizes, strict=True)
+        ]
         self._held: dict[Map, HeldRegion] = {}
         self._script: list[Entry] = []
         self._pending: list[list[Entry]] = [[] for _ in devices]
@@ -126,9 +134,11 @@ class _Compiler:
         for index, scratch in enumerate(self._scratches):
             if scratch.floats:
                 self._placement.fillable.append((index, scratch.bind()))
+        for index, images in enumerate(self._images):
+            self._placement.fillable += [(index, image) for image in images]
         scratches = {
-            device.info.name: scratch.floats * FLOAT_BYTES
-            for device, scratch in zip(self._devices, self._scratches, strict=True)
+            device.info.name: (scratch.floats + self._image_plan.count_floats(index)) * FLOAT_BYTES
+            for index, (device, scratch) in enumerate(zip(self._devices, self._scratches, strict=True))
         }
         memory = list_memory(self._plan.devices, add_bytes(self._placement.count_bytes(), scratches), weights)
         return Executable(
@@ -209,23 +219,31 @@ class _Compiler:
         boxes = Boxes.of([action.region])
         label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name)
         if isinstance(node.op, Concat):
-            copies = [(b, self._operands(action, b)) for b in concat_batches(node, self._graph, boxes, info)]
+            copies = [(b, self._buffers(action, b)) for b in concat_batches(node, self._graph, boxes, info)]
             moving = [copy for copy in copies if not _moves_nothing(*copy)]
             if len(moving) < len(copies):  # some inputs lie where they are concatenated
                 for batch, storages in moving:
                     self._bind(batch, storages, COPY_ROW.source, {}, label)
                 return
-        selection = choose(node, self._graph, info, self._databases.get(info.name, EMPTY))
-        row = selection.implementation
-        for batch in row.describe(node, self._graph, boxes, info, selection.parameters):
-            self._bind(batch, self._operands(action, batch), row.source, selection.parameters, label)
+        work = self._work[action]
+        row, parameters = work.selection.implementation, work.selection.parameters
+        for batch in work.batches:
+            self._bind(batch, self._operands(action, batch), row.source, parameters, label)
 
-    def _operands(self, action: Launch, batch: LaunchBatch) -> list[Storage]:
-        output = self._graph.nodes_by_name[action.node].output
-        return [self._operand(action, arg, output) for arg in batch.tensors]
+    def _operands(self, action: Launch, batch: LaunchBatch) -> list[Storage | ImageStorage]:
+        return [self._find_image(action, arg) or self._find_buffer(action, arg) for arg in batch.tensors]
 
-    def _operand(self, action: Launch, arg: TensorArg, output: str) -> Storage:
-        device = action.device
+    def _find_image(self, action: Launch, arg: TensorArg) -> ImageStorage | None:
+        if arg.image is None:
+            return None
+        place = self._image_plan.places[action, arg.name]
+        return ImageStorage(region=place.region, image=self._images[action.device][place.image])
+
+    def _buffers(self, action: Launch, batch: LaunchBatch) -> list[Storage]:
+        return [self._find_buffer(action, arg) for arg in batch.tensors]
+
+    def _find_buffer(self, action: Launch, arg: TensorArg) -> Storage:
+        device, output = action.device, self._graph.nodes_by_name[action.node].output
         if arg.name in self._graph.constants:
             constant = self._weights.plain(arg.name, self._devices[device])
             self._count(constant.buffer, device)
@@ -251,7 +269,7 @@ class _Compiler:
     def _bind(
         self,
         batch: LaunchBatch,
-        storages: Sequence[Storage],
+        storages: Sequence[Storage | ImageStorage],
         source: str,
         parameters: Parameters,
         label: Label,

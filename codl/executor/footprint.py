@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from codl.catalog.choose import NO_DATABASES, Databases, choose
-from codl.catalog.database import EMPTY
+from codl.catalog.choose import NO_DATABASES, Databases
+from codl.executor.images import describe_work, plan_images
 from codl.ir.graph import FLOAT_BYTES, Graph
-from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 from codl.plan.memory import plan_memory
-from codl.plan.schedule import Launch, Schedule, make_schedule
+from codl.plan.schedule import Schedule, make_schedule
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import SHARED_MEMORY, DeviceMemory, Plan
 
@@ -72,14 +71,12 @@ def count_operands(
     """Return the bytes of constants (each slice that a kernel reads, once) and of scratch, by device name."""
     sizes: list[dict[tuple[str, int, int], int]] = [{} for _ in devices]
     scratch = [0 for _ in devices]
-    for action in schedule.actions:
-        if not isinstance(action, Launch):
-            continue
-        node, info = graph.nodes_by_name[action.node], devices[action.device]
+    work, images = plan_images(
+        graph, schedule, describe_work(graph, schedule, devices, databases), devices=len(devices)
+    )
+    for action, planned in work.items():
         found = sizes[action.device]
-        selection = choose(node, graph, info, databases.get(info.name, EMPTY))
-        describe = selection.implementation.describe
-        for batch in describe(node, graph, Boxes.of([action.region]), info, selection.parameters):
+        for batch in planned.batches:
             for arg in batch.tensors:
                 if arg.name in graph.constants:
                     found[arg.name, 0, -1] = max(1, graph.constants[arg.name].size)
@@ -94,6 +91,7 @@ def count_operands(
                 key = packed.key, begin, end
                 if key not in found:
                     found[key] = (end - begin) * packed.count_panel_floats(graph.constants)
+    scratch = [floats + images.count_floats(device) for device, floats in enumerate(scratch)]
     totals = ([sum(counts.values()) for counts in sizes], scratch)
     weights, rest = (
         {info.name: FLOAT_BYTES * count for info, count in zip(devices, counts, strict=True)}

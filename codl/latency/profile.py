@@ -150,7 +150,8 @@ class DeviceProfile:
     def find_stale(self) -> tuple[str, ...]:
         """Return the implementations of the catalog that have no predictor, or one of another source."""
         known = {name: row.digest for name, row in self.rows.items()}
-        return tuple(row.name for row in IMPLEMENTATIONS if known.get(row.name) != digest_implementation(row))
+        rows = [row for row in IMPLEMENTATIONS if row.suits(self.info)]
+        return tuple(row.name for row in rows if known.get(row.name) != digest_implementation(row))
 
     def with_rows(self, rows: Mapping[str, RowModel]) -> "DeviceProfile":
         """Return the profile with some predictors replaced or added."""
@@ -159,12 +160,12 @@ class DeviceProfile:
 
 def digest_implementation(row: Implementation) -> str:
     """Return a SHA-256 over all that a row's time depends on: kernel source, launch description, features."""
-    return _digest(row.source, row.describe.__module__)
+    return _digest((row.source, *row.other_sources), row.describe.__module__)
 
 
 @cache
-def _digest(source: str, described: str) -> str:
-    digest = hashlib.sha256(read_source(source).encode())
+def _digest(sources: tuple[str, ...], described: str) -> str:
+    digest = hashlib.sha256("".join(map(read_source, sources)).encode())
     module = sys.modules[described]
     for path in sorted({_find_file(features), *map(_find_file, _list_described(module))}):
         digest.update(b"\0" + path.read_bytes())
@@ -174,7 +175,7 @@ def _digest(source: str, described: str) -> str:
 def _list_described(module: ModuleType) -> list[ModuleType]:
     """Return a module of rows with the modules of the catalog whose functions it uses."""
     names = {getattr(value, "__module__", None) for value in vars(module).values()}
-    rooms = ("codl.catalog.rows.", "codl.catalog.register_tile")
+    rooms = ("codl.catalog.rows.", "codl.catalog.register_tile", "codl.catalog.images")
     return [
         module,
         *(sys.modules[name] for name in names if isinstance(name, str) and name.startswith(rooms)),

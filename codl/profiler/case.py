@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from codl.catalog.layers import Layer, draw_values, fill_constants
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
+from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.loads import Call, prepare_write
 from codl.devices.memory import Storage, allocate_host, place_in, place_shared
@@ -120,7 +121,8 @@ class PreparedCase:
                 self._before.append(prepare_write(self._device, self._storages[name], region))
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
         scratch = self._device.allocate(floats) if floats else None
-        bound = [self._bind(batch, scratch) for batch in batches]
+        images = Images(self._device)
+        bound = [self._bind(batch, scratch, images) for batch in batches]
         self._launches = tuple(launch for launch in bound if launch is not None)
 
     def run(self) -> float:
@@ -143,7 +145,7 @@ class PreparedCase:
             self._plays = int(np.clip(_PLAY_SECONDS / max(seconds, 1e-9), 1, _MOST_PLAYS))
         return taken
 
-    def _bind(self, batch: LaunchBatch, scratch: Any) -> BoundLaunch | None:
+    def _bind(self, batch: LaunchBatch, scratch: Any, images: Images) -> BoundLaunch | None:
         row, parameters = self.case.selection.implementation, self.case.selection.parameters
         panels = []
         if batch.panel_begin is not None and batch.panel_end is not None:
@@ -152,7 +154,7 @@ class PreparedCase:
         return bind_launch(
             self._device,
             batch,
-            tensors=[self._storages[arg.name] for arg in batch.tensors],
+            tensors=[images.find(arg) or self._storages[arg.name] for arg in batch.tensors],
             panels=panels,
             scratch=scratch,
             source=row.source,

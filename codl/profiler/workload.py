@@ -76,7 +76,7 @@ def share_out(
         graph = layer.make_graph()
         node = graph.nodes[0]
         for row in rows:
-            if row.accepts(node, graph, info) is not None:
+            if row.suits(info) and row.accepts(node, graph, info) is not None:
                 accepted[row.name].append(layer)
         try:
             selection = choose(node, graph, info, load_database(info))

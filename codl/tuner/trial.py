@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
+from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.memory import HostCopy, Storage, allocate_host, place_host, place_in
 from codl.devices.opencl import Device
@@ -55,11 +56,12 @@ class Trial:
         batches = row.describe(self.node, self.graph, whole, self.device.info, parameters)
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
         scratch = self.device.allocate(floats) if floats else None
+        images = Images(self.device)
         launches = (
             bind_launch(
                 self.device,
                 batch,
-                tensors=[self._storages[arg.name] for arg in batch.tensors],
+                tensors=[images.find(arg) or self._storages[arg.name] for arg in batch.tensors],
                 panels=self._find_panels(batch),
                 scratch=scratch,
                 source=row.source,

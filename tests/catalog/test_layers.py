@@ -1,5 +1,6 @@
 """Layers survive their file; the shipped workload calls every kernel; relatives are sound operators."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
 from codl.ir.check import check_graph
 from codl.ir.regions import Boxes, input_boxes
+from codl.machine import DeviceKind
 from codl.profiler.mutation import mutate
 from codl.profiler.workload import load_workload, share_out
 from tests.catalog.nodes import device_info
@@ -58,10 +60,18 @@ def test_workload_has_every_layer_once() -> None:
 
 
 @pytest.mark.parametrize("width", [4, 8, 16])
-def test_workload_calls_every_kernel(width: int) -> None:
-    called = {work.row.name for work in share_out(WORKLOAD, device_info(width))}
+def test_workload_calls_every_kernel_of_a_processor(width: int) -> None:
+    info = device_info(width)
+    called = {work.row.name for work in share_out(WORKLOAD, info)}
 
-    assert {row.name for row in IMPLEMENTATIONS} == called
+    assert {row.name for row in IMPLEMENTATIONS if row.suits(info)} == called
+
+
+def test_workload_calls_every_kernel_over_images() -> None:
+    info = replace(device_info(1), kind=DeviceKind.GPU, has_images=True)
+    called = {work.row.name for work in share_out(WORKLOAD, info)}
+
+    assert {row.name for row in IMPLEMENTATIONS if row.name.endswith("__image")} <= called
 
 
 def test_every_layer_is_a_sound_graph() -> None:

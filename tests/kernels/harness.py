@@ -23,6 +23,7 @@ from codl.devices.opencl import Device
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Op, ResidualOrder
 from codl.ir.regions import Boxes, Region, input_regions
+from tests.kernels.guarded_images import CANARY, GuardedImages
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
 
 _OP_TYPES: dict[ActivationKind, tuple[str, tuple[str, ...]]] = {
@@ -39,8 +40,6 @@ _OP_TYPES: dict[ActivationKind, tuple[str, tuple[str, ...]]] = {
 """ONNX operator and attributes of each activation."""
 GUARD = 64
 """Floats before and behind each operand that nothing may touch."""
-CANARY = np.array([0x7F5A5A5A], np.uint32).view(np.float32)[0]
-"""A finite value of 2.9e38: read by mistake it shows in the result as well."""
 
 
 ACTIVATIONS = (
@@ -130,7 +129,10 @@ def run_node(
     chosen = selection or choose(node, graph, device.info)
     row, parameters = chosen.implementation, chosen.parameters
     storages: dict[str, GuardedStorage] = {}
+    needs: dict[str, Region] = {}
     for name, need in zip(node.inputs, input_regions(node, graph, region), strict=True):
+        needs[name] = needs[name].hull(need) if name in needs else need
+    for name, need in needs.items():
         is_constant = name in graph.constants
         value = graph.constants[name] if is_constant else feeds[name]
         storages[name] = _place(device, need, gap=0 if is_constant else gap, in_onnx_order=is_constant)
@@ -140,8 +142,12 @@ def run_node(
     batches = row.describe(node, graph, Boxes.of([region]), device.info, parameters)
     scratch = device.allocate(max(count_scratch(batch) for batch in batches))
     cl.enqueue_copy(device.queue, scratch, np.full(scratch.size // 4, np.nan, np.float32))
+    images = GuardedImages(device)
     for batch in batches:
-        _launch(device, batch, storages, graph, scratch, source=row.source, parameters=parameters)
+        _launch(
+            device, batch, storages, graph, scratch, images=images, source=row.source, parameters=parameters
+        )
+    images.assert_untouched()
     return _read_output(device, storages[node.output])
 
 
@@ -270,6 +276,7 @@ def _launch(
     graph: Graph,
     scratch: Any,
     *,
+    images: GuardedImages,
     source: str,
     parameters: Parameters,
 ) -> None:
@@ -283,7 +290,7 @@ def _launch(
     launch = bind_launch(
         device,
         batch,
-        tensors=[storages[arg.name] for arg in batch.tensors],
+        tensors=[images.find(arg) or storages[arg.name] for arg in batch.tensors],
         panels=panels,
         zeros=_upload_guarded(device, np.zeros(batch.zeros, np.float32)),
         scratch=scratch,

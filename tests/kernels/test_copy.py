@@ -20,7 +20,8 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Shape
 from codl.ir.ops import Concat, Reshape, SpaceToDepth
 from codl.ir.regions import Boxes, Region
-from tests.kernels.harness import CANARY, assert_right, one_node_graph, random_array, run_onnx
+from tests.kernels.guarded_images import CANARY
+from tests.kernels.harness import assert_right, one_node_graph, random_array, run_onnx
 from tests.kernels.slices import EDGES, slices_of
 
 TABLE = {row.name: row for row in (*concat.IMPLEMENTATIONS, *copy.IMPLEMENTATIONS, *reshape.IMPLEMENTATIONS)}
