@@ -23,6 +23,7 @@ from codl.latency.store import user_folder
 from codl.profiler.campaign import Campaign, Outcome, Report
 from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
+from codl.profiler.networks import sum_networks
 from codl.profiler.pairs import measure_neighbours
 from codl.profiler.workload import load_workload
 
@@ -149,6 +150,10 @@ def _make_report(outcomes: Sequence[tuple[Device, Outcome]]) -> dict[str, Any]:
             {
                 "device": device.info.name,
                 "implementations": [{"name": name, **asdict(row.quality)} for name, row in rows],
+                "networks": [
+                    {**asdict(one), "error": one.error}
+                    for one in sum_networks(outcome.lessons, load_workload())
+                ],
                 "pm10": sum(row.quality.pm10 * row.quality.samples for _, row in rows) / max(held, 1),
                 "repeatability_pm10": profile.repeatability_pm10,
                 "seconds": profile.seconds,
@@ -162,6 +167,7 @@ def _make_report(outcomes: Sequence[tuple[Device, Outcome]]) -> dict[str, Any]:
         "implementations": [
             {"device": each["device"], **row} for each in devices for row in each["implementations"]
         ],
+        "networks": [{"device": each["device"], **one} for each in devices for one in each["networks"]],
         "repeatability_pm10": min(known, default=None),
         "seconds": sum(each["seconds"] for each in devices),
         "devices": devices,
@@ -181,6 +187,19 @@ def _print_report(report: Mapping[str, Any]) -> None:
                 for row in each["implementations"]
             ],
             title=f"{each['device']}: {each['pm10']:.0%} within 10 % of what was measured",
+        )
+        print_table(
+            ["network", "layers held out", "sum predicted", "sum measured", "error"],
+            [
+                [
+                    one["name"],
+                    str(one["layers"]),
+                    f"{one['predicted_us'] / 1e3:.2f} ms",
+                    f"{one['measured_us'] / 1e3:.2f} ms",
+                    f"{one['error']:+.0%}",
+                ]
+                for one in each["networks"]
+            ],
         )
         again = each["repeatability_pm10"]
         told = (

@@ -40,6 +40,8 @@ class Fitted:
     quality: Quality
     errors: Times
     """Relative error of each sample under the final model, predicted / measured - 1."""
+    unseen_us: Times
+    """What the examined model says to samples it has not seen; NaN for those that taught it."""
 
 
 def fit_row(
@@ -78,7 +80,11 @@ def fit_row(
         rmspe=float(np.sqrt(np.mean((predicted / us[held] - 1) ** 2))) if held.any() else 1.0,
         flops_pm10=share_within(naive, us[held], 0.10),
     )
-    return Fitted(model=model, quality=quality, errors=predict(model, names, values) / us - 1)
+    unseen = np.full(len(us), np.nan)
+    unseen[held] = predicted
+    return Fitted(
+        model=model, quality=quality, errors=predict(model, names, values) / us - 1, unseen_us=unseen
+    )
 
 
 def split(groups: Sequence[str]) -> npt.NDArray[np.bool_]:
