@@ -29,9 +29,14 @@ _LOOK_SECONDS = 0.01
 class Guard:
     """A short kernel in a core's own cache, which suffers at once from whatever else the core does.
 
-    A neighbour slows kernels down by half and the references by a tenth, for seconds at a time: no ratio
-    between them is worth anything then. So what is measured stands between two readings of a guard, and
-    counts when both are quiet.
+    A neighbour slows kernels down by half, and work in registers by a tenth, for seconds at a time: no ratio
+    between them is worth anything then. So what is measured stands between two readings of a guard, counts
+    when both are quiet, and is worth its ratio to them: the guard is the compute-bound reference.
+
+    Source:
+        Twelve kernels on one of two busy virtual cores, in windows of 1 s: medians of a window differ from
+        those of the next by more than 10 % in a third of the cases, between quiet guards in none; their
+        standard deviation is 8 %, 2.7 % and, relative to the guards, 2.1 %.
 
     Args:
         stopwatch: What reads it, on which device.
@@ -45,6 +50,8 @@ class Guard:
         while stopwatch.time([self.call], plays=3) < _LEAST_SECONDS and rounds < 1 << 16:
             rounds *= 2
             self.call = prepare_sweep(stopwatch.device, footprint=footprint, rounds=rounds)
+        self.rounds = rounds
+        """How often the cache is walked."""
         self._known: deque[float] = deque(maxlen=_KEPT)
         while len(self._known) < _LEAST_READINGS:
             self.read()
@@ -52,7 +59,12 @@ class Guard:
     def is_quiet(self, seconds: float) -> bool:
         """Return whether a reading is as short as in quiet moments, and remember it."""
         self._known.append(seconds)
-        return seconds <= _SLACK * float(np.percentile(self._known, _QUIET_PERCENT))
+        return seconds <= _SLACK * self.quiet_seconds
+
+    @property
+    def quiet_seconds(self) -> float:
+        """What a reading takes when the machine is quiet."""
+        return float(np.percentile(self._known, _QUIET_PERCENT))
 
     def read(self) -> bool:
         """Return whether the machine is quiet now."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.devices.limits import pinned_caller
-from codl.devices.loads import prepare_spin, prepare_sweep
+from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.reference import CACHED_BYTES, COMPUTE, MEMORY
 from codl.devices.stopwatch import Stopwatch
@@ -36,18 +36,18 @@ _WAIT_SECONDS = 0.3
 """For a quiet moment, at most, in one round."""
 _RUN_PATIENCE_SECONDS = 4.0
 _RECENT, _LEAST_KNOWN = 30, 6
-"""Readings of a reference that tell what it takes at present."""
-_REFERENCE_SECONDS, _REFERENCE_PLAYS = 1e-4, 3
-"""The compute-bound reference is short, so that a quiet moment holds all of it."""
+"""Readings of the memory-bound reference that tell what it takes at present."""
 _QUIET_PERCENT = 10
 _US = 1e6
 
-REFERENCE_WORK = {COMPUTE: float(1 << 20), MEMORY: 1.0}
-"""What the references of a profile do, on whatever device: samples count in these."""
+REFERENCE_WALKS = 1 << 10
+"""Of the guard through its cache: what the compute-bound reference of a profile does, on whatever device."""
 
 
 Play = Callable[[], npt.NDArray[np.float64]]
 """Returns in seconds what a guard before, the work and a guard after took, [plays, 3]."""
+_Reading = tuple[float, float]
+"""Seconds, and how many times longer than the guards beside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,20 +79,11 @@ class Survey:
         self._sweep = prepare_sweep(self.stopwatch.device)
         self._pool = ConstantPool(self.stopwatch.device)
         self._guard = Guard(self.stopwatch)
-        rounds = 1 << 8
-        while rounds < REFERENCE_WORK[COMPUTE] and (
-            self.stopwatch.time([prepare_spin(self.stopwatch.device, rounds=rounds)]) < _REFERENCE_SECONDS
-        ):
-            rounds *= 2
-        self._references = {
-            COMPUTE: prepare_spin(self.stopwatch.device, rounds=rounds),
-            MEMORY: prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES),
-        }
-        self._work = {COMPUTE: rounds / REFERENCE_WORK[COMPUTE], MEMORY: 1.0}
-        self._known: dict[str, list[float]] = {name: [] for name in self._references}
-        """What the references took in quiet moments, in seconds, the latest last."""
+        self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
+        self._streamed: list[float] = []
+        """What the memory-bound reference took in quiet moments, in seconds, the latest last."""
         for _ in range(_RECENT):
-            self._read_references()
+            self._read_stream()
 
     def measure(
         self, cases: Sequence[Case], *, repeats: Mapping[str, float] | None = None, is_chosen: bool = False
@@ -149,46 +140,48 @@ class Survey:
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""
         return {
-            name: float(np.percentile(taken, _QUIET_PERCENT)) * _US / self._work[name]
-            for name, taken in self._known.items()
+            COMPUTE: self._guard.quiet_seconds * _US * REFERENCE_WALKS / self._guard.rounds,
+            MEMORY: float(np.percentile(self._streamed, _QUIET_PERCENT)) * _US,
         }
 
     def _take(self, rows: Mapping[str, Play], *, patience_seconds: float) -> dict[str, Times]:
         """Measure until there are enough quiet readings of each, between quiet readings of the references."""
-        quiet: dict[str, list[float]] = {key: [] for key in rows}
-        others: dict[str, list[float]] = {key: [] for key in rows}
+        quiet: dict[str, list[_Reading]] = {key: [] for key in rows}
+        others: dict[str, list[_Reading]] = {key: [] for key in rows}
         waiting, end = list(rows), time.monotonic() + patience_seconds * len(rows)
         for turn in range(MOST_ROUNDS):
             self._guard.wait(max(0.0, min(_WAIT_SECONDS, end - time.monotonic())))
-            self._read_references()
+            self._read_stream()
             for key in waiting if turn % 2 == 0 else reversed(waiting):
                 for before, taken, after in rows[key]().tolist():
                     both = [self._guard.is_quiet(before), self._guard.is_quiet(after)]
-                    (quiet if all(both) else others)[key].append(taken)
+                    beside = (before + after) / 2
+                    (quiet if all(both) else others)[key].append((taken, taken / beside))
             waiting = [key for key in waiting if len(quiet[key]) < NEEDED]
             if not waiting or (turn >= LEAST_ROUNDS and time.monotonic() > end):
                 break
         return {key: self._summarise(quiet[key], others[key]) for key in rows}
 
-    def _summarise(self, quiet: Sequence[float], others: Sequence[float]) -> Times:
-        readings = np.sort(np.array(quiet or others))
-        seconds = _average_faster(readings) if quiet else float(readings[:LEAST_ROUNDS].mean())
-        ratios = {
-            name: seconds / _average_faster(taken[-_RECENT:]) * self._work[name]
-            for name, taken in self._known.items()
-        }
-        spread = float(np.median(readings) / max(readings[0], 1e-12)) - 1 if quiet else DISTURBED
-        return Times(ratios=ratios, spread=spread, rounds=len(quiet))
+    def _summarise(self, quiet: Sequence[_Reading], others: Sequence[_Reading]) -> Times:
+        seconds, relative = np.array(quiet or others).T
+        if not quiet:
+            seconds, relative = (np.sort(one)[:LEAST_ROUNDS] for one in (seconds, relative))
+        return Times(
+            ratios={
+                COMPUTE: _average_faster(relative) * self._guard.rounds / REFERENCE_WALKS,
+                MEMORY: _average_faster(seconds) / _average_faster(self._streamed[-_RECENT:]),
+            },
+            spread=float(np.median(relative) / max(relative.min(), 1e-12)) - 1 if quiet else DISTURBED,
+            rounds=len(quiet),
+        )
 
-    def _read_references(self) -> None:
-        """Run both references; what they take in a quiet moment is remembered."""
-        for name, call in self._references.items():
-            groups = [[self._guard.call], [call], [self._guard.call]]
-            plays = _REFERENCE_PLAYS if name == COMPUTE else 1
-            for before, taken, after in self.stopwatch.time_groups(groups, plays=plays).tolist():
-                is_quiet = all([self._guard.is_quiet(before), self._guard.is_quiet(after)])
-                if is_quiet or len(self._known[name]) < _LEAST_KNOWN:
-                    self._known[name].append(taken)
+    def _read_stream(self) -> None:
+        """Run the memory-bound reference; what it takes in a quiet moment is remembered."""
+        groups = [[self._guard.call], [self._stream], [self._guard.call]]
+        ((before, taken, after),) = self.stopwatch.time_groups(groups).tolist()
+        is_quiet = all([self._guard.is_quiet(before), self._guard.is_quiet(after)])
+        if is_quiet or len(self._streamed) < _LEAST_KNOWN:
+            self._streamed.append(taken)
 
     def _read_guard(self) -> float:
         return self.stopwatch.time([self._guard.call])
