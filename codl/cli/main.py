@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from codl import __version__
-from codl.cli import bench, cache, devices, doctor, inspect, plan, profile, run, tune
+from codl.cli import analyze, bench, cache, devices, doctor, inspect, plan, profile, run, tune
 from codl.cli.output import print_message
 from codl.devices.drivers import emulate_pair
 from codl.errors import CodlError
 
-VERBS = (devices, doctor, profile, tune, plan, inspect, run, bench, cache)
+VERBS = (devices, doctor, profile, tune, plan, inspect, analyze, run, bench, cache)
 """Modules with `add_parser(subparsers)` and `run(args) -> int`, in the order that `--help` lists them."""
 CANNOT = 2
 

@@ -30,7 +30,7 @@ def render_html(inspection: Inspection) -> str:
         "data": embed_json(inspection.to_json()),
         "script": script,
     }
-    return _fill(read_report_asset("page.html"), parts)
+    return fill_template(read_report_asset("page.html"), parts)
 
 
 def embed_json(value: object) -> str:
@@ -40,16 +40,17 @@ def embed_json(value: object) -> str:
 
 def _make_policy(*, style: str, script: str) -> str:
     return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        f"default-src 'none'; style-src '{digest_source(style)}'; script-src '{digest_source(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
+def digest_source(text: str) -> str:
+    """Return how a content security policy names a style or script by its digest."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _fill(template: str, parts: dict[str, str]) -> str:
+def fill_template(template: str, parts: dict[str, str]) -> str:
     """Return the template with its places filled; what fills one is not looked at again."""
     pieces = []
     for piece in template.split("{{"):
