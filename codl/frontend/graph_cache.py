@@ -9,6 +9,7 @@ Source:
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,8 @@ from codl.ir.graph import Graph
 
 LEAST_BYTES = 1 << 20
 """Graphs with fewer bytes of constants are made as fast as they are read."""
+_READERS = 4
+"""Threads that read constants."""
 _TEXT = "graph"
 _CONSTANT = "constant "
 _HOST_MODEL = "host model "
@@ -58,9 +61,10 @@ def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
 
 
 def _read_graph(entry: SealedFile) -> Graph:
-    constants = {
-        name.removeprefix(_CONSTANT): entry.floats(name) for name in entry if name.startswith(_CONSTANT)
-    }
+    names = [name for name in entry if name.startswith(_CONSTANT)]
+    with ThreadPoolExecutor(_READERS) as readers:  # what takes time is their check
+        arrays = readers.map(entry.floats, names)
+        constants = {name.removeprefix(_CONSTANT): array for name, array in zip(names, arrays, strict=True)}
     contents = {
         name.removeprefix(_HOST_MODEL): entry.text(name) for name in entry if name.startswith(_HOST_MODEL)
     }

@@ -4,6 +4,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -57,19 +58,24 @@ class InferenceSession:
         **_: Any,
     ) -> None:
         del providers, provider_options
-        options = _check_options(sess_options)
+        options, model = _check_options(sess_options), _check_model(path_or_bytes)
         self._options, self._lock = options, threading.Lock()
-        self._request = resolve_request(options)
         self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
         self._plan: Plan | None = None
         self._graph: Graph | None = None
-        with self._record("model_loading_array" if isinstance(path_or_bytes, bytes) else "model_loading_uri"):
-            source = open_model(_check_model(path_or_bytes))
+        with ThreadPoolExecutor(1, "codl reader") as readers:  # reads while drivers load
+            reading = readers.submit(self._open, model)
+            self._request = resolve_request(options)
+            source = reading.result()
         with self._record("session_initialization"):
             self._describe(source)
             self._variants: Variants | None = self._prepare(source)
         if self._profiler is not None:
             weakref.finalize(self, self._profiler.finish)
+
+    def _open(self, model: str | os.PathLike[str] | bytes) -> Source:
+        with self._record("model_loading_array" if isinstance(model, bytes) else "model_loading_uri"):
+            return open_model(model)
 
     def _describe(self, source: Source) -> None:
         """Keep what the model declares, with the options' dimensions in it."""
