@@ -23,7 +23,7 @@ from codl.report.html import render_html
 from codl.report.inspection import Inspection
 from codl.report.perfetto import list_trace_events
 from codl.report.picture import draw_timeline
-from codl.report.table import list_columns, list_rows, list_totals
+from codl.report.table import list_columns, list_rows, list_totals, list_why
 from codl.session import check_planner, load_predictors, make_plan
 from codl.session.inspection import find_plan_predictors, inspect_plan, measure_plan
 
@@ -47,6 +47,9 @@ def add_parser(subparsers: Any) -> None:
         default=[],
         metavar="NODE=WHAT",
         help="what if: NODE=DEVICE, or NODE=AXIS:CUT such as conv1=H:28 or conv1=OC:0.4; may be repeated",
+    )
+    parser.add_argument(
+        "--why", metavar="NODE", help="show what this operator could be instead, and what that would cost"
     )
     parser.add_argument("--diff", metavar="PLAN", help="show what this other plan does differently")
     parser.add_argument(
@@ -83,9 +86,8 @@ class Target:
 def run(args: argparse.Namespace) -> int:
     """Explain the plan."""
     target = open_target(args)
-    plan, inspection = inspect_plan(
-        target.plan, target.graph, target.predictors, with_alternatives=bool(args.json or args.html)
-    )
+    is_whole = bool(args.json or args.html or args.why)
+    plan, inspection = inspect_plan(target.plan, target.graph, target.predictors, with_alternatives=is_whole)
     difference = None
     if args.set:
         changes = [parse_change(text, plan, target.graph) for text in args.set]
@@ -94,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             change_plan(plan, target.graph, changes),
             target.graph,
             target.predictors,
-            with_alternatives=bool(args.json or args.html),
+            with_alternatives=is_whole,
         )
         difference = compare(before, inspection)
     if args.diff:
@@ -195,6 +197,10 @@ def _print(args: argparse.Namespace, inspection: Inspection, difference: PlanDif
         return
     if difference is not None:
         for line in list_difference(difference):
+            print(line)
+        return
+    if args.why is not None:
+        for line in list_why(inspection, args.why):
             print(line)
         return
     print_table(list_columns(inspection), list_rows(inspection), title=_summarise(inspection))

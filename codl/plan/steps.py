@@ -7,10 +7,11 @@ after `codl.plan.check.check_plan` has found no problem in it.
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from codl.errors import PlanError
 
@@ -195,7 +196,7 @@ def _read_plan(values: Any) -> Plan:
         raise PlanError(f"plan.steps: got {type(steps).__name__}, expected a list")
     return Plan(
         devices=_strings(fields, "plan", "devices"),
-        steps=tuple(_read_step(step, f"plan.steps[{index}]") for index, step in enumerate(steps)),
+        steps=_read_all(steps, "plan.steps", _read_step),
         planner=_typed(fields, "plan", "planner", str, ""),
         model=_typed(fields, "plan", "model", str | None, None),
         fingerprint=_typed(fields, "plan", "fingerprint", str, ""),
@@ -205,6 +206,22 @@ def _read_plan(values: Any) -> Plan:
         planning_ms=_typed(fields, "plan", "planning_ms", float | int | None, None),
         memory=_read_memory(fields.get("memory", ())),
     )
+
+
+T = TypeVar("T")
+
+
+def _read_all(values: Sequence[Any], where: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+    """Return what is read of each value; every one that cannot be read is told of."""
+    found, problems = [], []
+    for index, value in enumerate(values):
+        try:
+            found.append(read(value, f"{where}[{index}]"))
+        except PlanError as error:
+            problems.append(str(error))
+    if problems:
+        raise PlanError("\n".join(problems))
+    return tuple(found)
 
 
 def _read_profiles(values: Any) -> tuple[str | None, ...]:
@@ -245,7 +262,9 @@ def _step_values(step: Step) -> dict[str, Any]:
 def _read_times(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
     times = {name: _typed(fields, where, name, float | int | None, None) for name in _TIMES}
     by_device = fields.get("device_us", ())
-    if not isinstance(by_device, list | tuple) or not all(type(us) in (int, float) for us in by_device):
+    if not isinstance(by_device, list | tuple) or not all(
+        type(us) in (int, float) and isfinite(us) for us in by_device
+    ):
         raise PlanError(f"{where}.device_us: got {by_device!r}, expected a list of numbers")
     return {**times, "device_us": tuple(by_device)}
 
@@ -273,7 +292,7 @@ def _read_step(values: Any, where: str) -> Step:
         return Chain(
             nodes=_strings(fields, where, "nodes"),
             axis=_typed(fields, where, "axis", int),
-            cuts=tuple(_read_cut(cut, f"{where}.cuts[{index}]") for index, cut in enumerate(cuts)),
+            cuts=_read_all(cuts, f"{where}.cuts", _read_cut),
             **_read_times(fields, where),
         )
     if kind == "host":
@@ -316,6 +335,8 @@ def _typed(fields: Mapping[str, Any], where: str, name: str, kind: Any, default:
         raise PlanError(f"{where}.{name}: got nothing, expected {getattr(kind, '__name__', kind)}")
     if not isinstance(value, kind) or isinstance(value, bool):
         raise PlanError(f"{where}.{name}: got {value!r}, expected {getattr(kind, '__name__', kind)}")
+    if isinstance(value, float) and not isfinite(value):
+        raise PlanError(f"{where}.{name}: got {value!r}, expected a finite number")
     return value
 
 

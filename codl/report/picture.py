@@ -100,9 +100,10 @@ class _Picture:
         self._canvas.fill(left, top + inset, right, top + _LANE - inset, self._find_colour(span))
         if is_work:
             self._canvas.fill(right - 1, top + inset, right, top + _LANE - inset, _BACK)
-            text = fit_text(span.name, right - left - 12)
-            if len(text) > 3:
-                self._canvas.write(text, left + 6, top + _LANE / 2 - 13, _BACK)
+            for text in (span.name, span.name.rpartition("/")[2]):
+                if text and measure_text(text) <= right - left - 12:
+                    self._canvas.write(text, left + 6, top + _LANE / 2 - 13, _BACK)
+                    break
         if span.other in self._tracks and span.track != span.other:
             self._draw_tie(span, left, right)
 

@@ -1,8 +1,9 @@
 """An inspection as text: one row for each operator, then the whole beside what it could be."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
+from codl.errors import PlanError
 from codl.report.inspection import Inspection, Operator, StepRow, Totals, format_share, format_us
 
 _NAME_WIDTH = 36
@@ -116,12 +117,26 @@ def _format_error(predicted_us: float | None, measured_us: float | None) -> str:
     return f"{(predicted_us / measured_us - 1) * 100:+.0f} %"
 
 
-def list_alternative_lines(operator: Operator, *, most: int = 6) -> Sequence[str]:
-    """Return lines about what an operator could be, cheapest first, the chosen way marked."""
-    shown = [way for index, way in enumerate(operator.alternatives) if index < most or way.is_chosen]
-    return [
-        f"{'*' if way.is_chosen else ' '} {way.label:<24} {format_us(way.total_us):>10}  "
-        f"(compute {' / '.join(format_us(us) for us in way.compute_us)}, sharing {format_us(way.share_us)}, "
-        f"sync {format_us(way.sync_us)})"
-        for way in shown
-    ]
+def list_why(inspection: Inspection, name: str) -> Iterator[str]:
+    """Yield lines about what an operator could be, cheapest first, the chosen way marked.
+
+    Raises:
+        PlanError: There is no such operator.
+    """
+    found = next((operator for operator in inspection.operators if operator.name == name), None)
+    if found is None:
+        raise PlanError(
+            f"--why: got operator {name!r}, expected one of {inspection.model}; `codl inspect` lists them"
+        )
+    where = f", in a chain of {found.length}" if found.length > 1 else ""
+    yield f"{shorten(found.name, _NAME_WIDTH)}  {found.kind}  {'x'.join(map(str, found.shape))}{where}"
+    if not found.alternatives:
+        yield "nothing is predicted of it"
+    for way in found.alternatives:
+        compute = " / ".join(format_us(us) for us in way.compute_us)
+        yield (
+            f"{'*' if way.is_chosen else ' '} {way.label:<24} {format_us(way.total_us):>10}  = compute "
+            f"{compute}, sharing {format_us(way.share_us)}, sync {format_us(way.sync_us)}"
+        )
+    if found.alternatives and found.length > 1:
+        yield "each is priced as if it stood alone; inside its chain the operator neither shares nor meets"

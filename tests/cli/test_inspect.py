@@ -90,6 +90,17 @@ def test_what_if_has_a_price(codl: Codl, model: Path, tmp_path: Path) -> None:
     assert any(one["node"] == node for one in values["difference"]["operators"])
 
 
+def test_operator_tells_what_it_lost_to(codl: Codl, model: Path) -> None:
+    node = codl("inspect", model, *PREDICTED, "--json").values["operators"][0]["name"]
+
+    done = codl("inspect", model, *PREDICTED, "--why", node)
+
+    assert done.code == 0
+    assert done.out.startswith(node)
+    assert sum(line.startswith("*") for line in done.out.splitlines()) == 1
+    assert "all on snapdragon-gpu" in done.out
+
+
 def test_measured_times_stand_beside(codl: Codl, model: Path) -> None:
     flags = ("--devices", ",".join(DEVICES), "--planner", "even", "--measure", "--json")
 
@@ -145,6 +156,20 @@ def test_every_problem_of_a_plan_is_listed(codl: Codl, model: Path, tmp_path: Pa
     assert all(word in done.err for word in ("nobody", "nowhere", "fingerprint"))
 
 
+def test_every_malformed_step_is_listed(codl: Codl, model: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    codl("plan", model, *BARE, "-o", plan)
+    steps = json.loads(plan.read_text(encoding="utf-8"))["steps"]
+    steps[0]["cuts"][0]["bounds"], steps[1]["axis"] = [0, float("nan"), 16], "height"
+    steps[2]["compute_us"] = float("inf")
+    break_plan(plan, steps=steps)
+
+    done = codl("inspect", plan)
+
+    assert done.code == 2
+    assert all(word in done.err for word in ("nan", "'height'", "inf"))
+
+
 @pytest.mark.parametrize(
     "content",
     ["", "{", "[]", "null", '{"schema": 99}', "[" * 100_000, '{"schema": 1, "devices": NaN}'],
@@ -166,6 +191,7 @@ def test_what_is_no_plan_is_exit_code_2(codl: Codl, tmp_path: Path, content: str
     [
         (("--set", "nobody=left-cpu"), "nobody"),
         (("--set", "rubbish"), "NODE=DEVICE"),
+        (("--why", "nobody"), "nobody"),
         (("--profiles", "absent"), "absent"),
         (("--html", "no/such/page.html"), "folder that exists"),
         (("--diff", "absent.json"), "absent.json"),

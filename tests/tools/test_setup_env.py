@@ -151,6 +151,18 @@ def test_script_ends_with_2_and_one_line(
     assert capsys.readouterr().err == "setup: the reason. What to do: this\n"
 
 
+def test_browser_is_installed_for_root_alone_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(setup_env, "install_from_system", lambda package, **_: asked.append(package))
+    for user, driver in ((1000, None), (0, "/usr/bin/chromedriver"), (0, None)):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        monkeypatch.setattr("shutil.which", lambda _, driver=driver: driver)
+
+        setup_env.install_browser()
+
+    assert asked == ["chromium-driver"]
+
+
 def test_failing_apt_is_not_fatal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

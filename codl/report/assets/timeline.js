@@ -179,10 +179,9 @@ class Timeline {
       if (span.other && this.tracks.includes(span.other)) {
         this.svg.append(draw("line", { class: "tie", x1: left, x2: left + width, y1: y(span.other) + LANE / 2, y2: top + 8 }));
       }
-      if (isWork && width > 44) {
-        const room = Math.floor((width - 8) / 6.2);
-        this.svg.append(draw("text", { class: "on", x: left + 5, y: top + 20 }, shorten(span.name, room)));
-      }
+      const room = Math.floor((width - 8) / 6.4);
+      const label = [span.name, span.name.split("/").pop()].find((text) => text.length <= room);
+      if (isWork && label) this.svg.append(draw("text", { class: "on", x: left + 5, y: top + 20 }, label));
     });
   }
 }
