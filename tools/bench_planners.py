@@ -116,7 +116,7 @@ def _study(
         for method in Method
     }
     dynamic = plans[Method.DYNAMIC]
-    found = {
+    found: dict[str, Any] = {
         "gain": _find_gain(dynamic),
         "greedy_gain": _find_gain(plans[Method.GREEDY]),
         "planning_ms": dynamic.planning_ms,

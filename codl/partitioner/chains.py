@@ -48,13 +48,10 @@ class ChainBatch:
     """Tensor from outside -> what is needed of it."""
     busy_us: Floats
     """[candidate, device] Sum of slices, slowed down by the others'."""
+    span_us: Floats
+    """[candidate] What the device takes that takes longest."""
     ratios: Floats
     """[candidate] Share of the first device of the tail's output."""
-
-    @property
-    def span_us(self) -> Floats:
-        """[candidate] What the device takes that takes longest."""
-        return np.asarray(self.busy_us.max(axis=1))
 
     def choose(self, places: Ints) -> "ChainBatch":
         """Return some candidates."""
@@ -65,6 +62,7 @@ class ChainBatch:
             bounds={name: bounds[places] for name, bounds in self.bounds.items()},
             reads={name: reading.choose(places) for name, reading in self.reads.items()},
             busy_us=self.busy_us[places],
+            span_us=self.span_us[places],
             ratios=self.ratios[places],
         )
 
@@ -84,6 +82,7 @@ class ChainFinder:
         self._place = {node.name: index for index, unit in enumerate(order) for node in unit.nodes}
         self._last_read = _find_last_reads(self._graph, self._place)
         self._slowdowns = read_slowdowns(tables.predictors)
+        self._is_undisturbed = bool((self._slowdowns == 1).all())
         self._count = len(tables.predictors)
 
     def iterate(self, last: int) -> Iterator[ChainBatch]:
@@ -138,7 +137,8 @@ class ChainFinder:
             self._read_inputs(node, axis, (low, high), needs)
             groups = _join_groups(groups, node, self._graph)
             busy = self._slow_down(sums)
-            if busy.max(axis=1).min() > 1.2 * alone_us.min():  # halos have eaten it
+            span = busy.max(axis=1)
+            if span.min() > 1.2 * alone_us.min():  # halos have eaten it
                 return
             if len(groups) == 1:
                 yield ChainBatch(
@@ -148,6 +148,7 @@ class ChainFinder:
                     bounds=dict(bounds),
                     reads=dict(needs),
                     busy_us=busy,
+                    span_us=span,
                     ratios=shares[:, 1],
                 )
 
@@ -182,7 +183,9 @@ class ChainFinder:
         alone = sums[:, :, 0]
         if self._count == 1:
             return alone
-        shares = np.clip(sums[:, :, 1] / np.maximum(alone, 1e-9), 0.0, 1.0)
+        if self._is_undisturbed:
+            return alone.copy()
+        shares = np.minimum(sums[:, :, 1] / np.maximum(alone, 1e-9), 1.0)
         mixes = np.stack([1 - shares, shares], axis=2)
         factors = np.ones_like(alone)
         for one, other in product(range(self._count), repeat=2):
@@ -210,6 +213,7 @@ def make_single(graph: Graph, order: Sequence[Unit], finder: ChainFinder, positi
         bounds={node.output: bounds},
         reads={name: Reading(axis=WHOLE, low=low, high=high) for name in graph.activations(node)},
         busy_us=np.diag(alone_us),
+        span_us=alone_us,
         ratios=high[:, 0].astype(np.float64),
     )
 

@@ -21,7 +21,7 @@ from codl.catalog.rows.copy import COPY_ROW, concat_batches
 from codl.catalog.spec import Selection
 from codl.devices.memory import count_runs
 from codl.errors import ProfileError
-from codl.ir.graph import FLOAT_BYTES, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
@@ -71,6 +71,9 @@ class Pricer:
     tables: Tables | None = field(default=None, repr=False)
     """What was predicted before, for the same devices in the same order."""
     _known: dict[tuple[str, int, Region], Time] = field(default_factory=dict, repr=False)
+
+    _publications: dict[tuple[str, Shape, Region], float] = field(default_factory=dict, repr=False)
+    _sharing: dict[tuple[str, str], tuple[float, float, float]] = field(default_factory=dict, repr=False)
 
     def price(self, plan: Plan, arrangement: Arrangement) -> Plan:
         """Return the plan with its predictions: of the whole run, of each step, and of the best device alone.
@@ -134,6 +137,24 @@ class Pricer:
     def time(self, node: Node, device: str, region: Region) -> Time:
         """Return what a slice takes that `times` has asked for."""
         return self._known[device, self._sorts.find(node), region]
+
+    def time_publication(self, shape: Shape, region: Region, predictor: Predictor) -> float:
+        """Return what it takes to copy a region to where all devices see it, in us."""
+        key = predictor.info.name, shape, region
+        if key not in self._publications:
+            us = predictor.predict_publish("published", shape, Boxes.of([region]))
+            self._publications[key] = float(us[0])
+        return self._publications[key]
+
+    def find_sharing(self, kind: str, predictor: Predictor) -> tuple[float, float, float]:
+        """Return what a transfer, each of its bytes and each of its runs of bytes cost, in us."""
+        key = predictor.info.name, kind
+        if key not in self._sharing:
+            unit = np.eye(3)
+            found = predictor.predict_sharing(kind, calls=unit[0], bytes_=unit[1], rows=unit[2])
+            call, byte, row = found.tolist()
+            self._sharing[key] = call, byte, row
+        return self._sharing[key]
 
     def _look_up(self, node: Node, device: str, region: Region) -> Time | None:
         if self.tables is None:
@@ -241,7 +262,7 @@ class _Walk:
 
     def _publish(self, tensor: str, device: int, region: Region, step: int) -> None:
         shape = self._graph.shape(tensor)
-        us = float(self._predictors[device].predict_publish(tensor, shape, Boxes.of([region]))[0])
+        us = self._pricer.time_publication(shape, region, self._predictors[device])
         self._tallies[step].sharing_us[device] += us
         self._clock.tell(device, step=step, us=us, memory_us=us, kind="publish", name=tensor)
 
@@ -289,13 +310,8 @@ class _Walk:
 
     def _find_sharing_us(self, kind: str, tensor: str, region: Region, device: int) -> float:
         runs = count_runs(region, Region.whole(self._graph.shape(tensor)))
-        us = self._predictors[device].predict_sharing(
-            kind,
-            bytes_=np.array([float(region.size * FLOAT_BYTES)]),
-            rows=np.array([float(runs)]),
-            calls=np.ones(1),
-        )
-        return float(us[0])
+        call, byte, row = self._pricer.find_sharing(kind, self._predictors[device])
+        return call + byte * region.size * FLOAT_BYTES + row * runs
 
 
 def _first_node(step: Step) -> str:

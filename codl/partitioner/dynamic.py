@@ -19,9 +19,10 @@ from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
 from codl.partitioner.tables import Floats, Ints
 
-BEAM = 16
-"""States kept at a place."""
-_LOOKED_AT = 3 * BEAM
+BEAM = 6
+"""States kept at a place: more find nothing that is better by a thousandth."""
+_LOOKED_AT = 3
+"""As many times as many are looked at, for equal ones among them."""
 _BEST_CUTS = 6
 """Candidates of a chain: those that take least by themselves."""
 _SPREAD = 1.3
@@ -139,9 +140,28 @@ class DynamicProgram:
                 states = self._select(position + 1)
         return sorted(states, key=lambda state: state.span_us)[:best]
 
+    def follow(self, choices: Sequence[Choice]) -> State:
+        """Return the state at the end of a way that is chosen already."""
+        nobody = (0.0,) * self._devices
+        state = State(
+            clock=nobody, host_us=0.0, met=(-1,) * self._devices, owned={}, before=None, choice=None
+        )
+        for choice in choices:
+            if choice.batch is None:
+                state = self._call(state, choice.first)
+                continue
+            only = choice.batch.choose(np.array([choice.index]))
+            self._note_arrivals([state], [only])
+            (state,) = self._select(choice.last + 1)
+        return state
+
     def _expand(self, states: Sequence[State], position: int, chains: Sequence[ChainBatch]) -> None:
         """Note all that a stretch from here may become."""
-        batches = [make_single(self._graph, self._order, self._finder, position), *chains]
+        single = make_single(self._graph, self._order, self._finder, position)
+        self._note_arrivals(states, [single, *chains])
+
+    def _note_arrivals(self, states: Sequence[State], batches: Sequence[ChainBatch]) -> None:
+        """Note where some ways lead to from some states."""
         busy = np.concatenate([batch.busy_us for batch in batches])
         clock = np.array([state.clock for state in states])
         host = np.array([state.host_us for state in states])
@@ -215,7 +235,7 @@ class DynamicProgram:
                         (own_axes, own_high[:, source] - own_low[:, source]),
                         (axes, high[:, target] - low[:, target]),
                     )
-                    lengths = np.array([self._length(tensor, axis) for axis in axes])
+                    lengths = self._find_lengths(tensor, axes)
                     parts = np.where(is_same, np.maximum(common, 0) / lengths[None, :], parts)
                     amounts = self._count_amounts(tensor, parts, own_axes, axes)
                     moving += np.where(crosses, amounts @ self._moves.host_us[source, target], 0.0)
@@ -243,7 +263,7 @@ class DynamicProgram:
         """Add what it costs that devices are sent what the host has."""
         if self._moves.is_free:
             return
-        lengths = np.array([self._length(tensor, axis) for axis in axes])
+        lengths = self._find_lengths(tensor, axes)
         for target in range(self._devices):
             part = np.maximum(high[:, target] - low[:, target], 0) / lengths
             amounts = self._count_amounts(tensor, part[None, :], axes[:1] * 0 + WHOLE, axes)
@@ -252,10 +272,7 @@ class DynamicProgram:
 
     def _measure(self, tensor: str, own: tuple[Ints, Ints], need: tuple[Ints, Ints]) -> Floats:
         """Return [state, candidate] which share of a tensor lies in both intervals, of different axes."""
-        parts = [
-            np.maximum(extent, 0) / np.array([self._length(tensor, axis) for axis in axes])
-            for axes, extent in (own, need)
-        ]
+        parts = [np.maximum(extent, 0) / self._find_lengths(tensor, axes) for axes, extent in (own, need)]
         return np.asarray(parts[0][:, None] * parts[1][None, :])
 
     def _count_amounts(self, tensor: str, parts: Floats, own_axes: Ints, axes: Ints) -> Floats:
@@ -270,8 +287,10 @@ class DynamicProgram:
             [np.ones_like(parts), parts * size * FLOAT_BYTES, np.where(is_apart, runs, 1.0)], axis=2
         )
 
-    def _length(self, tensor: str, axis: int) -> int:
-        return 1 if axis == WHOLE else self._graph.shape(tensor)[axis]
+    def _find_lengths(self, tensor: str, axes: Ints) -> Ints:
+        """Return the length of each axis, 1 where a tensor is taken whole."""
+        assert WHOLE == -1
+        return np.array([*self._graph.shape(tensor), 1])[axes]
 
     def _select(self, position: int) -> list[State]:
         """Return the states at a place: of equal cuts the earliest, as many as the beam is wide."""
@@ -280,7 +299,7 @@ class DynamicProgram:
         spans = [arrival.clock.max(axis=2) + 1e-6 * arrival.clock.sum(axis=2) for arrival in arrivals]
         flat = np.concatenate([span.ravel() for span in spans])
         starts = np.cumsum([0, *(span.size for span in spans)])
-        many = min(len(flat), 3 * self._beam)
+        many = min(len(flat), _LOOKED_AT * self._beam)
         ranked = np.argpartition(flat, many - 1)[:many]
         ranked = ranked[np.argsort(flat[ranked], kind="stable")]
         found: dict[object, State] = {}

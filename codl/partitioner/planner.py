@@ -18,7 +18,7 @@ from codl.partitioner.even import plan_host, plan_single
 from codl.partitioner.greedy import GreedyChains
 from codl.partitioner.moves import MoveCosts, find_move_costs
 from codl.partitioner.order import Unit, order_units
-from codl.partitioner.tables import Tables
+from codl.partitioner.tables import Floats, Tables
 from codl.plan.residency import find_published
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
@@ -35,6 +35,8 @@ class Method(StrEnum):
 
 METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
+_TIE = 1.02
+"""Plans whose estimates are that close are told apart by their prices."""
 _LEAST_GAIN = 0.02
 """A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
 
@@ -77,16 +79,20 @@ class Planner:
             ProfileError: A device has no predictor for something in the network.
             UnsupportedError: A node that no kernel of a device computes.
         """
-        plans = self.rank(method)
-        return plans[0]
+        return self.rank(method, most=1)[0]
 
-    def rank(self, method: Method) -> list[Plan]:
-        """Return the plans worth a measurement, the one that `plan` returns first."""
+    def rank(self, method: Method, *, most: int = 3) -> list[Plan]:
+        """Return the plans worth a measurement, the one that `plan` returns first; errors as there.
+
+        Args:
+            method: How they are sought.
+            most: Plans found by dynamic programming that are priced.
+        """
         singles = [self._plan_single(name) for name in self.devices]
         best_us = min(single.predicted_us or 0.0 for single in singles)
         found = []
         if len(self.predictors) > 1:
-            tried = self._list_choices(method)
+            tried = self._list_choices(method, most)
             found = [self._pricer.price_alone(plan, self.arrangement) for plan in map(self._write, tried)]
         splits = [replace(plan, planner=method) for plan in found]
         splits.sort(key=lambda plan: plan.predicted_us or 0.0)
@@ -117,31 +123,40 @@ class Planner:
                     found.setdefault(batch.first, []).append(batch)
         return found
 
-    def _list_choices(self, method: Method) -> list[list[Choice]]:
-        greedy = GreedyChains(
-            self.graph, self._order, self._finder, self._moves, devices=len(self.predictors)
-        ).run(self.chains)
+    def _list_choices(self, method: Method, most: int) -> list[list[Choice]]:
+        count = len(self.predictors)
+        greedy = GreedyChains(self.graph, self._order, self._finder, self._moves, devices=count).run(
+            self.chains
+        )
         if method is Method.GREEDY:
             return [greedy]
         program = DynamicProgram(
-            self.graph,
-            self._order,
-            self._finder,
-            self._moves,
-            devices=len(self.predictors),
-            beam=self.beam,
+            self.graph, self._order, self._finder, self._moves, devices=count, beam=self.beam
         )
         worthy = {
             first: [choose_candidates(batch) for batch in batches if self._is_worthy(batch)]
             for first, batches in self.chains.items()
         }
-        states = program.run(worthy)
-        return [*(state.list_choices() for state in states[:2]), greedy]
+        states = program.run(worthy, best=most)
+        found = [state.list_choices() for state in states]
+        if most > 1 or program.follow(greedy).span_us < _TIE * states[0].span_us:
+            found.append(greedy)
+        return found
 
     def _is_worthy(self, batch: ChainBatch) -> bool:
         """Return whether a chain takes less than the same operators on the fastest device."""
-        alone = sum(self._finder.find_single_us(place) for place in range(batch.first, batch.last + 1))
-        return bool(batch.span_us.min() < np.min(alone))
+        alone = self._alone_us[batch.last + 1] - self._alone_us[batch.first]
+        return bool(batch.span_us.min() < alone.min())
+
+    @cached_property
+    def _alone_us(self) -> Floats:
+        """[position, device] What each device takes for all operators before a position."""
+        count = len(self.predictors)
+        rows = [
+            np.zeros(count) if unit.is_host else self._finder.find_single_us(place)
+            for place, unit in enumerate(self._order)
+        ]
+        return np.concatenate([np.zeros((1, count)), np.cumsum(rows, axis=0)])
 
     def _plan_single(self, name: str) -> Plan:
         plan = plan_single(self.graph, device=name, devices=self.devices)
