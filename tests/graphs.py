@@ -34,6 +34,33 @@ def residual_block(*, height: int = 12, channels: int = 8) -> Graph:
     )
 
 
+def two_branches(*, length: int = 3, size: int = 8) -> Graph:
+    """Return two rows of convolutions that read the same input and never meet."""
+    conv, shape = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1)), (1, 8, size, size)
+    weight = np.ones((8, 8, 3, 3), np.float32)
+    nodes = tuple(
+        Node(
+            name=f"{branch}{index}",
+            op=conv,
+            inputs=(f"{branch}{index - 1}" if index else "x", "w"),
+            output=f"{branch}{index}",
+        )
+        for index in range(length)
+        for branch in ("a", "b")
+    )
+    tensors = {name: Tensor(name=name, shape=shape) for name in ("x", *(node.output for node in nodes))}
+    tensors["w"] = Tensor(name="w", shape=weight.shape)
+    outputs = (f"a{length - 1}", f"b{length - 1}")
+    return Graph(
+        name="two_branches",
+        nodes=nodes,
+        inputs=("x",),
+        outputs=outputs,
+        tensors=tensors,
+        constants={"w": weight},
+    )
+
+
 def host_between() -> Graph:
     """Return conv_b(top(conv_a(x))) where the host computes top, whose second output is one of the graph."""
     image = (1, 8, 12, 12)

@@ -8,9 +8,11 @@ from itertools import combinations, product
 import numpy as np
 
 from codl.ir.graph import Graph, Node
+from codl.ir.ops import Concat
 from codl.latency.predictor import Predictor
 from codl.partitioner.order import Unit
 from codl.partitioner.tables import FAR, Floats, Ints, Tables
+from codl.plan.sharing import Arrangement, Sharing
 
 WHOLE = -1
 """Stands for an axis where a device reads or has all of a tensor."""
@@ -73,10 +75,11 @@ class ChainFinder:
     Args:
         tables: What slices take.
         order: Where to seek chains: consecutive units.
+        arrangement: How the devices share memory.
         most: Longest chain, in nodes.
     """
 
-    def __init__(self, tables: Tables, order: Sequence[Unit], *, most: int) -> None:
+    def __init__(self, tables: Tables, order: Sequence[Unit], arrangement: Arrangement, *, most: int) -> None:
         self._tables, self._order, self._most = tables, tuple(order), most
         self._graph = tables.graph
         self._place = {node.name: index for index, unit in enumerate(order) for node in unit.nodes}
@@ -84,6 +87,7 @@ class ChainFinder:
         self._slowdowns = read_slowdowns(tables.predictors)
         self._is_undisturbed = bool((self._slowdowns == 1).all())
         self._count = len(tables.predictors)
+        self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
     def iterate(self, last: int) -> Iterator[ChainBatch]:
         """Yield the chains that end at a position, of every axis, the shortest first of each."""
@@ -111,6 +115,7 @@ class ChainFinder:
         sums = np.zeros((count, self._count, 2))
         alone_us = np.zeros(self._count)
         groups: list[set[str]] = []
+        copies: dict[str, Floats] = {}
         for first in range(last, max(-1, last - self._most), -1):
             unit = self._order[first]
             node = unit.nodes[0]
@@ -121,7 +126,8 @@ class ChainFinder:
             need = needs.pop(node.output, None)
             if need is not None and need.axis not in (axis, WHOLE):
                 return
-            if self.is_published(node.output, last):
+            is_published = self.is_published(node.output, last)
+            if is_published:
                 own = _cut(shares, table.length, table.granule)
                 bounds[node.output] = own
                 mine = Reading(axis=axis, low=own[:, :-1], high=own[:, 1:])
@@ -132,7 +138,13 @@ class ChainFinder:
             low, high = need.low, need.high
             if need.axis == WHOLE:
                 low, high = np.zeros_like(low), np.where(high > low, table.length, 0)
-            sums += table.take(low, high)
+            if not is_published:
+                sums += copies.pop(node.output, 0.0)
+            taken = table.take(low, high)
+            if isinstance(node.op, Concat):
+                sums += self._copy_inputs(node, taken, copies, is_published=is_published)
+            else:
+                sums += taken
             alone_us = alone_us + found.whole[:, 0]
             self._read_inputs(node, axis, (low, high), needs)
             groups = _join_groups(groups, node, self._graph)
@@ -151,6 +163,24 @@ class ChainFinder:
                     span_us=span,
                     ratios=shares[:, 1],
                 )
+
+    def _copy_inputs(
+        self, node: Node, taken: Floats, copies: dict[str, Floats], *, is_published: bool
+    ) -> Floats:
+        """Return what a concatenation costs as long as its inputs come from outside the chain.
+
+        An input that lies where the output does, both private or both published, is not copied. ``copies``
+        notes by how much the cost changes when an input becomes private. Devices with memory of their own
+        have one place for both, but where others send them parts of the output nothing may lie inside it.
+        """
+        is_discrete = self._is_discrete[None, :, None]
+        apart = np.where(is_discrete, taken, 0.0) if is_published else np.zeros_like(taken)
+        taken = np.where(is_discrete, 0.0, taken)
+        whole = float(np.prod(self._graph.shape(node.output)))
+        for name in dict.fromkeys(node.inputs):
+            part = float(np.prod(self._graph.shape(name))) * node.inputs.count(name) / whole * taken
+            copies[name] = copies.get(name, 0.0) + (part if is_published else -part)
+        return apart if is_published else taken
 
     def _read_inputs(
         self, node: Node, axis: int, edges: tuple[Ints, Ints], needs: dict[str, Reading]

@@ -2,7 +2,8 @@
 
 Each state keeps the clock of every device, so that a step which needs nothing from others costs no meeting,
 and devices run ahead of each other as they do in a run. Of states with equal cuts the earliest is kept, of
-all states at a place as many as the beam is wide.
+all states at a place as many as the beam is wide, and as many with the least work: where branches are
+independent, one device may be ahead while the other still has its branch to do.
 
 Source:
     AdaOper (2024) partitions operators by dynamic programming; chains, halos and residuals are CoDL's.
@@ -19,8 +20,8 @@ from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
 from codl.partitioner.tables import Floats, Ints
 
-BEAM = 6
-"""States kept at a place: more find nothing that is better by a thousandth."""
+BEAM = 5
+"""States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
 _LOOKED_AT = 3
 """As many times as many are looked at, for equal ones among them."""
 _BEST_CUTS = 6
@@ -138,7 +139,27 @@ class DynamicProgram:
             else:
                 self._expand(states, position, chains.get(position, ()))
                 states = self._select(position + 1)
-        return sorted(states, key=lambda state: state.span_us)[:best]
+        return sorted(states, key=self.find_end_us)[:best]
+
+    def find_end_us(self, state: State) -> float:
+        """Return when the host has all outputs that a state at the end leads to."""
+        awaited = np.array(
+            [met < 0 or clock > state.host_us for met, clock in zip(state.met, state.clock, strict=True)]
+        )
+        awaited &= np.array(state.clock) > 0
+        end_us = state.span_us + float(self._moves.find_meeting_us(awaited[None])[0])
+        for name in self._graph.outputs:
+            one = state.owned.get(name)
+            if one is None:
+                continue
+            length = self._find_lengths(name, np.array([one.axis]))
+            for device in range(self._devices):
+                part = np.array([[max(0, one.high[device] - one.low[device])]]) / length
+                if part[0, 0] > 0:
+                    axes = np.array([one.axis])
+                    amounts = self._count_amounts(name, part, axes, axes)[0, 0]
+                    end_us += float(amounts @ self._moves.reading_us[device])
+        return end_us
 
     def follow(self, choices: Sequence[Choice]) -> State:
         """Return the state at the end of a way that is chosen already."""
@@ -293,27 +314,43 @@ class DynamicProgram:
         return np.array([*self._graph.shape(tensor), 1])[axes]
 
     def _select(self, position: int) -> list[State]:
-        """Return the states at a place: of equal cuts the earliest, as many as the beam is wide."""
+        """Return the states at a place: the earliest, and those with the least work behind them."""
         arrivals = self._arrivals[position]
         self._arrivals[position] = []
-        spans = [arrival.clock.max(axis=2) + 1e-6 * arrival.clock.sum(axis=2) for arrival in arrivals]
-        flat = np.concatenate([span.ravel() for span in spans])
-        starts = np.cumsum([0, *(span.size for span in spans)])
-        many = min(len(flat), _LOOKED_AT * self._beam)
-        ranked = np.argpartition(flat, many - 1)[:many]
-        ranked = ranked[np.argsort(flat[ranked], kind="stable")]
+        spans = np.concatenate([arrival.clock.max(axis=2).ravel() for arrival in arrivals])
+        works = np.concatenate([arrival.clock.sum(axis=2).ravel() for arrival in arrivals])
+        starts = np.cumsum([0, *(arrival.clock[:, :, 0].size for arrival in arrivals)])
         found: dict[object, State] = {}
+        # One device may be ahead for now: a branch is done, and another one is left for the others.
+        self._add_best(spans + 1e-6 * works, starts, arrivals, position, found=found)
+        self._add_best(works, starts, arrivals, position, found=found)
+        return list(found.values())
+
+    def _add_best(
+        self,
+        ranking: Floats,
+        starts: Ints,
+        arrivals: Sequence[_Arrivals],
+        position: int,
+        *,
+        found: dict[object, State],
+    ) -> None:
+        """Add as many states as the beam is wide: the first in a ranking, of equal cuts the first only."""
+        seen: set[object] = set()
+        many = min(len(ranking), _LOOKED_AT * self._beam)
+        ranked = np.argpartition(ranking, many - 1)[:many]
+        ranked = ranked[np.argsort(ranking[ranked], kind="stable")]
         for place in ranked.tolist():
             which = int(np.searchsorted(starts, place, side="right")) - 1
             arrival = arrivals[which]
             index, candidate = divmod(place - int(starts[which]), arrival.clock.shape[1])
             state = self._arrive(arrival, index, candidate, position)
             key = tuple((name, one.axis, one.low, one.high) for name, one in state.owned.items())
-            if key not in found:
-                found[key] = state
-                if len(found) >= self._beam:
+            if key not in seen:
+                seen.add(key)
+                found.setdefault((key, state.clock), state)
+                if len(seen) >= self._beam:
                     break
-        return list(found.values())
 
     def _arrive(self, arrival: _Arrivals, index: int, candidate: int, position: int) -> State:
         before, batch = arrival.states[index], arrival.batch

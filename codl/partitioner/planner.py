@@ -35,7 +35,7 @@ class Method(StrEnum):
 
 METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
-_TIE = 1.02
+_TIE = 1.01
 """Plans whose estimates are that close are told apart by their prices."""
 _LEAST_GAIN = 0.02
 """A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
@@ -92,8 +92,8 @@ class Planner:
         best_us = min(single.predicted_us or 0.0 for single in singles)
         found = []
         if len(self.predictors) > 1:
-            tried = self._list_choices(method, most)
-            found = [self._pricer.price_alone(plan, self.arrangement) for plan in map(self._write, tried)]
+            tried = self.list_choices(method, most)
+            found = [self.price(choices) for choices in tried]
         splits = [replace(plan, planner=method) for plan in found]
         splits.sort(key=lambda plan: plan.predicted_us or 0.0)
         singles.sort(key=lambda plan: plan.predicted_us or 0.0)
@@ -123,25 +123,42 @@ class Planner:
                     found.setdefault(batch.first, []).append(batch)
         return found
 
-    def _list_choices(self, method: Method, most: int) -> list[list[Choice]]:
+    def list_choices(self, method: Method, most: int) -> list[list[Choice]]:
+        """Return what a method chooses for each stretch of the network, in several ways; as in `rank`."""
         count = len(self.predictors)
         greedy = GreedyChains(self.graph, self._order, self._finder, self._moves, devices=count).run(
             self.chains
         )
         if method is Method.GREEDY:
             return [greedy]
-        program = DynamicProgram(
-            self.graph, self._order, self._finder, self._moves, devices=count, beam=self.beam
-        )
         worthy = {
             first: [choose_candidates(batch) for batch in batches if self._is_worthy(batch)]
             for first, batches in self.chains.items()
         }
-        states = program.run(worthy, best=most)
+        states = self._program.run(worthy, best=most)
         found = [state.list_choices() for state in states]
-        if most > 1 or program.follow(greedy).span_us < _TIE * states[0].span_us:
+        if most > 1 or self.estimate_us(greedy) < _TIE * self._program.find_end_us(states[0]):
             found.append(greedy)
         return found
+
+    def estimate_us(self, choices: Sequence[Choice]) -> float:
+        """Return what dynamic programming takes a way to take, which is close to its price."""
+        return self._program.find_end_us(self._program.follow(choices))
+
+    def price(self, choices: Sequence[Choice]) -> Plan:
+        """Return the plan of some choices with its price."""
+        return self._pricer.price_alone(self._write(choices), self.arrangement)
+
+    @cached_property
+    def _program(self) -> DynamicProgram:
+        return DynamicProgram(
+            self.graph,
+            self._order,
+            self._finder,
+            self._moves,
+            devices=len(self.predictors),
+            beam=self.beam,
+        )
 
     def _is_worthy(self, batch: ChainBatch) -> bool:
         """Return whether a chain takes less than the same operators on the fastest device."""
@@ -199,7 +216,7 @@ class Planner:
 
     @cached_property
     def _finder(self) -> ChainFinder:
-        return ChainFinder(self._tables, self._order, most=self.max_chain_length)
+        return ChainFinder(self._tables, self._order, self.arrangement, most=self.max_chain_length)
 
     @cached_property
     def _moves(self) -> MoveCosts:

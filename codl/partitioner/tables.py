@@ -152,9 +152,6 @@ class Tables:
         boxes, spans = _list_boxes(shape, plans)
         times, uncertainty = [], 0.0
         for predictor, selection in zip(self.predictors, selections, strict=True):
-            if isinstance(node.op, Concat):  # as a rule its inputs lie inside its output
-                times.append(np.zeros((boxes.count, 2)))
-                continue
             found = predictor.predict(node, self.graph, boxes, selection=selection)
             times.append(np.stack([found.us, found.us * found.memory_share], axis=1))
             uncertainty = max(uncertainty, found.uncertainty)
@@ -166,8 +163,10 @@ class Tables:
             table = self._read_axis(node, plan, values=part, needs=needs, start=start)
             if table is not None:
                 axes[plan[0]] = table
+        # Whole, a concatenation's inputs lie inside its output as a rule: nothing is copied.
+        whole = np.zeros_like(values[:, 0]) if isinstance(node.op, Concat) else values[:, 0]
         return NodeTable(
-            whole=values[:, 0],
+            whole=whole,
             axes=axes,
             size_bytes=prod(shape) * FLOAT_BYTES,
             uncertainty=uncertainty,

@@ -15,11 +15,14 @@ from codl.partitioner.planner import Method, Planner
 from codl.plan.check import check_plan, find_problems
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Host, Plan, Run
-from tests.graphs import host_between, residual_block
+from tests.graphs import host_between, residual_block, two_branches
 from tests.partitioner.profiles import make_predictors
 from tools.networks import build
 
 LEFT_RIGHT = make_predictors(slower=1.5)
+
+
+LIGHT = ("squeezenet", "inception_v1")
 
 
 @cache
@@ -29,7 +32,7 @@ def load(name: str) -> Graph:
         return residual_block(height=64, channels=16)
     if name == "host":
         return host_between()
-    return load_model(build(name, size=64).SerializeToString()).graph
+    return load_model(build(name, **({} if name in LIGHT else {"size": 64})).SerializeToString()).graph
 
 
 NETWORKS = ("residual", "host", "mobilenet_v2", "resnet50", "yolov2", "retinaface")
@@ -140,6 +143,29 @@ def test_three_devices_share_the_work(method: Method) -> None:
     assert any(
         len(set(cut.bounds)) == 4 for step in found.steps if isinstance(step, Chain) for cut in step.cuts
     )
+
+
+def test_independent_branches_run_whole_on_different_devices() -> None:
+    found = plan(two_branches(), Method.DYNAMIC, make_predictors(meeting_us=5.0))
+
+    devices = {step.node: step.device for step in found.steps if isinstance(step, Run)}
+    assert len({devices[name] for name in ("a0", "a1", "a2")}) == 1
+    assert {devices["a0"], devices["b0"]} == {"left", "right"}
+    assert found.predicted_us is not None
+    assert found.best_single_us is not None
+    assert found.predicted_us < 0.55 * found.best_single_us
+
+
+@pytest.mark.parametrize("sharing", [Sharing.COHERENT, Sharing.COPIED])
+@pytest.mark.parametrize("name", ["residual", "resnet50", "squeezenet", "inception_v1"])
+def test_estimates_are_close_to_prices(name: str, sharing: Sharing) -> None:
+    graph, predictors = load(name), make_predictors(slower=1.3, meeting_us=5.0)
+    planner = Planner(graph=graph, predictors=predictors, arrangement=arrange_alike(sharing, 2))
+
+    for choices in planner.list_choices(Method.DYNAMIC, 3):
+        estimate = planner.estimate_us(choices)
+        price = planner.price(choices).predicted_us
+        assert estimate == pytest.approx(price, rel=0.02 if sharing is Sharing.COHERENT else 0.1)
 
 
 @pytest.mark.parametrize("length", [1, 3])
