@@ -101,9 +101,8 @@ def _list_amounts(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue
         amounts["exponentials"] = written / FLOAT_BYTES
     amounts |= {f"beyond_{name}": np.maximum(read + written - knee, 0) for name, knee in KNEES.items()}
     if "item_rows" in batch.scalars and "items" in amounts:
-        channels = batch.scalars["item_channels"].astype(np.float64)
         amounts["lines"] = amounts["items"] * batch.scalars["item_rows"]
-        amounts["tails"] = amounts["lines"] * (channels % parameters.get("VECTOR", _LANES))
+        amounts |= _list_tail_amounts(amounts, batch.scalars, parameters.get("VECTOR", _LANES))
     if "MR" in parameters and "VECTOR" in parameters:
         amounts |= _list_tile_amounts(amounts, batch.scalars, parameters)
     if "tiles" in batch.units:
@@ -149,6 +148,16 @@ def _list_tile_amounts(
             found["taps"] = amounts["tiles"] * taps
             found["tap_rows"] = amounts["tiles"] * taps * rows
     return found
+
+
+def _list_tail_amounts(
+    amounts: Mapping[str, Any], scalars: Mapping[str, Scalar], lanes: int
+) -> Mapping[str, Any]:
+    """Return what lines of channels cost that fill no whole vectors: their ends go value by value."""
+    channels = scalars["item_channels"].astype(np.float64)
+    left = channels % lanes
+    walked = amounts["vectors"] / np.ceil(channels / lanes) if "vectors" in amounts else amounts["lines"]
+    return {"tails": walked * left, "cut_lines": walked * (left > 0), "walked_lines": walked}
 
 
 def _list_panel_amounts(batch: LaunchBatch) -> Mapping[str, Any]:

@@ -180,7 +180,7 @@ class Campaign:
             self._report(what, self._used())
             by_key = {case.key: case for case in batch}
             for sample in self._survey.measure(batch, repeats=repeats, is_chosen=is_chosen):
-                if not sample.rounds:
+                if not sample.is_quiet:
                     self._disturbed[sample.key] = by_key[sample.key]
                 self._log.append(sample)
                 self._samples.append(sample)

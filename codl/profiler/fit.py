@@ -28,7 +28,7 @@ HELD_OUT = 0.3
 _ROUNDS = 12
 _LEAST_ERROR = 0.01
 """Relative error below which a sample weighs no more: measurements are no better."""
-_LEAST_FEATURES, _SAMPLES_PER_FEATURE = 3, 5
+_LEAST_FEATURES, _SAMPLES_PER_FEATURE = 4, 4
 """Few samples can tell few features apart."""
 
 

@@ -23,6 +23,8 @@ try:
 except ImportError:  # Windows: the file's own sharing mode has to do
     fcntl = None  # type: ignore[assignment]
 
+LEAST_QUIET = 3
+"""Readings in quiet moments, for a time to be worth something."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
 
@@ -48,12 +50,18 @@ class Sample:
     spread: float
     """How far the times lie apart that the ratios are of, relative."""
     rounds: int
+    """Readings between quiet looks at the machine."""
     at: float
     """When, in seconds of the Unix epoch."""
     repeat_of: float | None = None
     """When the case was measured before, if this is to see how well that repeats."""
     is_chosen: bool = False
     """Whether the case was chosen because its like were predicted badly: it teaches, and examines nobody."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the machine was quiet often enough while the case was measured."""
+        return self.rounds >= LEAST_QUIET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,8 +208,8 @@ class Survey:
 
 
 def _average_faster(readings: Sequence[float] | npt.NDArray[np.float64]) -> float:
-    """Return the mean of the faster half: an interruption between two looks at the machine goes unseen."""
-    kept = max(LEAST_ROUNDS, (len(readings) + 1) // 2)
+    """Return the mean of the faster third: an interruption between two looks at the machine goes unseen."""
+    kept = max(2, -(-len(readings) // 3))
     return float(np.sort(np.asarray(readings))[:kept].mean())
 
 
