@@ -83,7 +83,21 @@ def _find_parts(
             parts["waiting"] += span.duration_us
         elif span.track == HOST_TRACK:
             parts["sharing"] += span.duration_us
+    parts["sharing"] += _find_device_sharing(timeline)
     return {**parts, "other": total_us - sum(parts.values())}
+
+
+def _find_device_sharing(timeline: Sequence[Span]) -> float:
+    """Return what publishing and receiving take on the device of each step that does most of it."""
+    sums: dict[tuple[int, str], float] = {}
+    for span in timeline:
+        if span.track != HOST_TRACK and span.kind != "launch" and span.step is not None:
+            key = (span.step, span.track)
+            sums[key] = sums.get(key, 0.0) + span.duration_us
+    longest: dict[int, float] = {}
+    for (step, _), us in sums.items():
+        longest[step] = max(longest.get(step, 0.0), us)
+    return sum(longest.values())
 
 
 def _split_step(step: StepRow, slices: Slices) -> Mapping[str, float]:

@@ -74,7 +74,7 @@ class _Picture:
             self._canvas.fill(left, _TOP - 34, right, bottom, _BANDS[place % len(_BANDS)])
             name = self._inspection.steps[step].axis_name or ""
             count = len(self._inspection.steps[step].nodes)
-            long = f"{name} · {count}"
+            long = f"{name} · {count}" if count > 1 else name
             text = long if measure_text(long) < right - left - 8 else name
             if measure_text(text) < right - left - 8:
                 self._canvas.write(text, left + 6, _TOP - 32, _SOFT)
@@ -99,7 +99,8 @@ class _Picture:
         inset = 14 if is_work else 30
         self._canvas.fill(left, top + inset, right, top + _LANE - inset, self._find_colour(span))
         if is_work:
-            self._canvas.fill(right - 1, top + inset, right, top + _LANE - inset, _BACK)
+            if right - left > 4:
+                self._canvas.fill(right - 1, top + inset, right, top + _LANE - inset, _BACK)
             for text in (span.name, span.name.rpartition("/")[2]):
                 if text and measure_text(text) <= right - left - 12:
                     self._canvas.write(text, left + 6, top + _LANE / 2 - 13, _BACK)

@@ -160,6 +160,7 @@ def test_thousand_operators_are_shown(browser: Browser, tmp_path: Path) -> None:
     assert browser.log() == []
     assert browser.run("return document.getElementById('count').textContent") == "1 of 1000"
     assert browser.run("return document.querySelectorAll('#graph-box .node').length") == 1000
+    assert browser.run("return document.querySelectorAll('#graph-strip rect').length") == 2001
     assert count_colours(browser.screenshot()) > 50
 
 

@@ -35,7 +35,7 @@ function showTiles(totals, chains) {
   tile(`${split.length} of ${OPERATORS.length}`, "operators split");
   const axes = new Map();
   for (const operator of split) axes.set(operator.axis_name, (axes.get(operator.axis_name) || 0) + 1);
-  const told = [...axes].sort((a, b) => b[1] - a[1]).map(([axis, count]) => `${axis} ${count}`);
+  const told = [...axes].sort((a, b) => b[1] - a[1]).map(([axis, count]) => `${axis}\u00a0${count}`);
   if (told.length) tile(told.slice(0, 3).join(" · "), "cut along");
   const lengths = chains.map((chain) => chain.nodes.length);
   if (lengths.length) tile(`${Math.max(...lengths)}`, `operators in the longest of ${lengths.length} chains`);

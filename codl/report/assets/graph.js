@@ -92,6 +92,9 @@ class Graph {
       makeButton("all", () => this.resize((this.box.clientWidth - 4) / this.size[0])),
       make("span", {}, "Heavy edges stay inside a chain; nothing is exchanged there. Arrows step, Enter opens the row."));
     this.svg.addEventListener("keydown", (event) => this.press(event));
+    this.strip = new Strip(this);
+    this.box.addEventListener("scroll", () => this.strip.follow());
+    new ResizeObserver(() => this.strip.follow()).observe(this.box);
   }
 
   at(index) { return [10 + this.points[index].rank * RANK_W, 14 + this.points[index].y]; }
@@ -101,6 +104,7 @@ class Graph {
     this.svg.setAttribute("viewBox", `0 0 ${this.size[0]} ${this.size[1]}`);
     this.svg.setAttribute("width", this.size[0] * this.scale);
     this.svg.setAttribute("height", this.size[1] * this.scale);
+    if (this.strip) this.strip.follow();
   }
 
   drawEdge(path) {
@@ -157,5 +161,43 @@ class Graph {
     if (!by) return;
     event.preventDefault();
     this.choose(Math.max(0, Math.min(OPERATORS.length - 1, this.chosen + by)));
+  }
+}
+
+/** All of the network on one line: how each operator is divided, and which part the picture below shows. */
+class Strip {
+  constructor(graph) {
+    this.graph = graph;
+    const count = OPERATORS.length;
+    this.svg = draw("svg", { viewBox: `0 0 ${count} 100`, preserveAspectRatio: "none", "shape-rendering": "crispEdges" });
+    OPERATORS.forEach((operator, index) => {
+      let top = 0;
+      for (const [name, percent] of cutPieces(operator)) {
+        this.svg.append(draw("rect", { class: name, x: index, y: top, width: 1, height: percent }));
+        top += percent;
+      }
+    });
+    this.view = draw("rect", { class: "view", y: 0, height: 100 });
+    this.svg.append(this.view);
+    this.svg.addEventListener("pointerdown", (event) => this.jump(event));
+    byId("graph-strip").append(this.svg);
+    this.follow();
+  }
+
+  /** Frame the operators that lie in the visible part of the picture. */
+  follow() {
+    const from = this.graph.box.scrollLeft / this.graph.scale, to = from + this.graph.box.clientWidth / this.graph.scale;
+    const seen = OPERATORS.map((_, index) => index).filter((index) => {
+      const x = this.graph.at(index)[0];
+      return x + NODE_W > from && x < to;
+    });
+    this.view.setAttribute("x", seen[0] || 0);
+    this.view.setAttribute("width", seen.length ? seen[seen.length - 1] - seen[0] + 1 : 0);
+  }
+
+  jump(event) {
+    const box = this.svg.getBoundingClientRect();
+    const index = Math.floor(((event.clientX - box.left) / box.width) * OPERATORS.length);
+    this.graph.choose(Math.max(0, Math.min(OPERATORS.length - 1, index)));
   }
 }

@@ -139,7 +139,7 @@ class Timeline {
       if (right - left < 0.5) return;
       this.svg.append(draw("rect", { class: index % 2 ? "band2" : "band", x: left, y: 4, width: right - left, height: height - 8, rx: 4 }));
       const step = DATA.steps[band.step];
-      if (right - left > 70) {
+      if (right - left > 76 && step.nodes.length > 1) {
         this.svg.append(draw("text", { class: "soft", x: left + 6, y: 16 }, `chain of ${step.nodes.length} · ${step.axis_name}`));
       } else if (right - left > 16) {
         this.svg.append(draw("text", { class: "soft", x: left + 4, y: 16 }, step.axis_name));
@@ -169,7 +169,7 @@ class Timeline {
       const isWork = span.kind === "launch" || span.kind === "host";
       const top = y(span.track) + (isWork ? 4 : span.kind === "publish" ? 8 : 12);
       const bar = draw("rect", {
-        class: `span ${isWork ? colour(span.track) : span.kind === "wait" ? "wait" : "share"}${index === this.chosen ? " chosen" : ""}`,
+        class: `span ${isWork ? colour(span.track) : span.kind === "wait" ? "wait" : "share"}${index === this.chosen ? " chosen" : width < 4 ? " thin" : ""}`,
         x: left, y: top, width, height: isWork ? BAR + 6 : span.kind === "publish" ? BAR - 2 : BAR - 10, rx: Math.min(3, width / 3),
       });
       bar.addEventListener("click", () => { this.choose(index); if (isWork) openRow(span.name); });
@@ -177,7 +177,7 @@ class Timeline {
         `${span.track}: ${span.kind} ${span.name}, ${formatTime(span.duration_us)}`; });
       this.svg.append(bar);
       if (span.other && this.tracks.includes(span.other)) {
-        this.svg.append(draw("line", { class: "tie", x1: left, x2: left + width, y1: y(span.other) + LANE / 2, y2: top + 8 }));
+        this.svg.append(draw("line", { class: width < 2 ? "tie faint" : "tie", x1: left, x2: left + width, y1: y(span.other) + LANE / 2, y2: top + 8 }));
       }
       const room = Math.floor((width - 8) / 6.4);
       const label = [span.name, span.name.split("/").pop()].find((text) => text.length <= room);
