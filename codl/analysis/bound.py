@@ -56,6 +56,7 @@ def assess(inspection: Inspection, graph: Graph, predictors: Sequence[Predictor]
         Gap(name="slower kernels", us=chosen - bound),
         Gap(name="cuts and whole operators", us=inspection.totals.parts["compute"] - chosen),
         *(Gap(name=words, us=inspection.totals.parts[name]) for name, words in _GAPS.items()),
+        Gap(name="steps side by side", us=inspection.totals.parts["overlap"]),
         Gap(name="other", us=inspection.totals.parts["other"]),
     ]
     if measured is not None:

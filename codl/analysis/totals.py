@@ -84,7 +84,8 @@ def _find_parts(
         elif span.track == HOST_TRACK:
             parts["sharing"] += span.duration_us
     parts["sharing"] += _find_device_sharing(timeline)
-    return {**parts, "other": total_us - sum(parts.values())}
+    rest = total_us - sum(parts.values())
+    return {**parts, "overlap": min(0.0, rest), "other": max(0.0, rest)}
 
 
 def _find_device_sharing(timeline: Sequence[Span]) -> float:

@@ -119,7 +119,7 @@ class Totals:
     """Every operator at the harmonic speed of all devices, nothing shared, nobody waiting."""
     measured_us: Us = None
     parts: Mapping[str, float] | None = None
-    """Where predicted time goes, in us: compute, repeated, disturbance, imbalance, sharing, waiting."""
+    """Where predicted time goes, in us; what steps that run side by side save (`overlap`) is below zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ _PARTS = {
     "imbalance": "one waits for the other",
     "sharing": "sharing data",
     "waiting": "meetings",
+    "overlap": "steps side by side",
     "other": "other",
 }
 

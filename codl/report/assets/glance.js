@@ -1,7 +1,7 @@
 "use strict";
 const PART_NAMES = {
   compute: "compute", repeated: "halos computed twice", disturbance: "slowed by each other", imbalance: "one waits for the other",
-  sharing: "sharing data", waiting: "meetings", other: "other",
+  sharing: "sharing data", waiting: "meetings", overlap: "steps side by side", other: "other",
 };
 
 function showGlance() {
