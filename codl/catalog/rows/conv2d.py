@@ -9,7 +9,13 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
+from codl.catalog.rows.windows import (
+    box_scalars,
+    constant_names,
+    has_constant_weights,
+    image_args,
+    window_scalars,
+)
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -18,7 +24,6 @@ from codl.catalog.spec import (
     busiest_share,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
@@ -84,11 +89,7 @@ def _describe(
     return (
         LaunchBatch(
             entry="conv2d_gemm__buffer",
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(node.inputs[0], x),
-                plain_arg(node.residual or node.output, shape),
-            ),
+            tensors=image_args(node, graph),
             packed=(
                 PackedArg(
                     key=f"{names!r}/ohwi/groups{op.groups}/nr{parameters['NR']}",
@@ -101,13 +102,7 @@ def _describe(
             zeros=op.kernel[1] * group_inputs,
             global_size=global_size,
             scalars={
-                "image_begin": begin[:, 0],
-                "row_begin": begin[:, 1],
-                "col_begin": begin[:, 2],
-                "channel_begin": begin[:, 3],
-                "row_end": end[:, 1],
-                "col_end": end[:, 2],
-                "channel_end": end[:, 3],
+                **box_scalars(begin, end),
                 "panel_begin": panel_begin,
                 "item_tiles": item_tiles,
                 "item_panels": item_panels,

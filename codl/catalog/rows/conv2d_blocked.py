@@ -1,27 +1,30 @@
 """Convolutions of small images by long sums, as matrix products in blocks of K."""
 
 from collections.abc import Mapping
-from functools import partial
 from math import prod
 
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import count_panels, is_tile, pack_panels
+from codl.catalog.gemm_tile import count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
+from codl.catalog.rows.windows import (
+    box_scalars,
+    has_constant_weights,
+    image_args,
+    pack_taps,
+    window_scalars,
+)
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
-    PackedArg,
     Parameters,
     busiest_share,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo, DeviceKind
@@ -111,21 +114,12 @@ def _count_local(tiles: IntArray, panels: IntArray, parameters: Parameters) -> I
     return tiles * parameters["MR"] * (parameters["DEPTH"] + _ROW_PADDING + panels * panel)
 
 
-def _pack(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
-) -> FloatArray:
-    """Return the panels of a weight [OC, IC, KH, KW] and its bias, K in the order (kh, kw, ic)."""
-    weight, *bias = (constants[name] for name in names)
-    matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
-    return pack_panels(matrix, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
-
-
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, Conv2d)
-    names, x, shape = constant_names(node, op), graph.shape(node.inputs[0]), graph.shape(node.output)
+    x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
     depth, panel = prod(graph.shape(node.inputs[1])[1:]), parameters["VECTORS"] * parameters["VECTOR"]
     begin, end = kernel_box(out)
     extent = end - begin
@@ -141,33 +135,15 @@ def _describe(
     return (
         LaunchBatch(
             entry="conv2d_blocked__buffer",
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(node.inputs[0], x),
-                plain_arg(node.residual or node.output, shape),
-            ),
-            packed=(
-                PackedArg(
-                    key=f"{names!r}/ohwi/{parameters['VECTORS']}x{parameters['VECTOR']}",
-                    pack=partial(
-                        _pack, names=names, vectors=parameters["VECTORS"], lanes=parameters["VECTOR"]
-                    ),
-                    panel_floats=panel * (1 + depth),
-                ),
-            ),
+            tensors=image_args(node, graph),
+            packed=(pack_taps(node, graph, parameters),),
             panel_begin=panel_begin,
             panel_end=panel_end,
             zeros=x[1],
             local=_count_local(item_tiles, item_panels, parameters),
             global_size=global_size,
             scalars={
-                "image_begin": begin[:, 0],
-                "row_begin": begin[:, 1],
-                "col_begin": begin[:, 2],
-                "channel_begin": begin[:, 3],
-                "row_end": end[:, 1],
-                "col_end": end[:, 2],
-                "channel_end": end[:, 3],
+                **box_scalars(begin, end),
                 "panel_begin": panel_begin,
                 "item_tiles": item_tiles,
                 "item_panels": item_panels,

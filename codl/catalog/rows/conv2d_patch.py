@@ -1,27 +1,23 @@
 """Convolutions of few input channels, such as the first of a network: each output row over a padded copy."""
 
-from collections.abc import Mapping
-from functools import partial
 from math import prod
 
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile, pack_panels
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights
+from codl.catalog.rows.windows import box_scalars, has_constant_weights, image_args, pack_taps
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
-    PackedArg,
     Parameters,
     busiest_share,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
@@ -52,21 +48,12 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
     return is_tile(parameters, info)
 
 
-def _pack(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
-) -> FloatArray:
-    """Return the panels of a weight [OC, IC, KH, KW] and its bias, K in the order (kh, kw, ic)."""
-    weight, *bias = (constants[name] for name in names)
-    matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
-    return pack_panels(matrix, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
-
-
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, Conv2d)
-    names, x, shape = constant_names(node, op), graph.shape(node.inputs[0]), graph.shape(node.output)
+    x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
     vectors, lanes = parameters["VECTORS"], parameters["VECTOR"]
     begin, end = kernel_box(out)
     extent = end - begin
@@ -82,29 +69,14 @@ def _describe(
     return (
         LaunchBatch(
             entry="conv2d_patch__buffer",
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(node.inputs[0], x),
-                plain_arg(node.residual or node.output, shape),
-            ),
-            packed=(
-                PackedArg(
-                    key=f"{names!r}/ohwi/{vectors}x{lanes}",
-                    pack=partial(_pack, names=names, vectors=vectors, lanes=lanes),
-                    panel_floats=panel * (1 + depth),
-                ),
-            ),
+            tensors=image_args(node, graph),
+            packed=(pack_taps(node, graph, parameters),),
             panel_begin=panel_begin,
             panel_end=panel_end,
             local=op.kernel[0] * line_pixels * x[1],
             global_size=np.stack([extent[:, 1], np.ones(out.count, np.int64), extent[:, 0]], axis=1),
             scalars={
-                "image_begin": begin[:, 0],
-                "row_begin": begin[:, 1],
-                "col_begin": begin[:, 2],
-                "channel_begin": begin[:, 3],
-                "col_end": end[:, 2],
-                "channel_end": end[:, 3],
+                **box_scalars(begin, end, has_row_end=False),
                 "panel_begin": panel_begin,
                 "panels": panels,
                 **constants_like(

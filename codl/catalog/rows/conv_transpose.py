@@ -8,7 +8,7 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import constant_names, window_scalars
+from codl.catalog.rows.windows import box_scalars, constant_names, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -102,12 +102,7 @@ def _describe(
             zeros=group_inputs,
             global_size=global_size,
             scalars={
-                "image_begin": begin[:, 0],
-                "row_begin": begin[:, 1],
-                "col_begin": begin[:, 2],
-                "channel_begin": begin[:, 3],
-                "col_end": end[:, 2],
-                "channel_end": end[:, 3],
+                **box_scalars(begin, end, has_row_end=False),
                 "panel_begin": panel_begin,
                 "item_panels": item_panels,
                 "panels": panels,

@@ -8,7 +8,13 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
+from codl.catalog.rows.windows import (
+    box_scalars,
+    constant_names,
+    has_constant_weights,
+    image_args,
+    window_scalars,
+)
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -17,7 +23,6 @@ from codl.catalog.spec import (
     busiest_share,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
@@ -66,7 +71,7 @@ def _describe(
     op = node.op
     assert isinstance(op, Conv2d)
     count, names, nr = out.count, constant_names(node, op), parameters["NR"]
-    x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
+    shape = graph.shape(node.output)
     begin, end = kernel_box(out)
     extent = end - begin
     panel_begin, panel_end = begin[:, 3] // nr, ceil_div(end[:, 3], nr)
@@ -86,11 +91,7 @@ def _describe(
     return (
         LaunchBatch(
             entry="depthwise_conv2d_rows__buffer",
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(node.inputs[0], x),
-                plain_arg(node.residual or node.output, shape),
-            ),
+            tensors=image_args(node, graph),
             packed=(
                 PackedArg(
                     key=f"{names!r}/chw/nr{nr}",
@@ -103,12 +104,7 @@ def _describe(
             zeros=nr,
             global_size=global_size,
             scalars={
-                "image_begin": begin[:, 0],
-                "row_begin": begin[:, 1],
-                "col_begin": begin[:, 2],
-                "channel_begin": begin[:, 3],
-                "col_end": end[:, 2],
-                "channel_end": end[:, 3],
+                **box_scalars(begin, end, has_row_end=False),
                 "panel_begin": panel_begin,
                 "item_panels": item_panels,
                 "panels": panels,

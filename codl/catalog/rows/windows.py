@@ -1,10 +1,14 @@
-"""What the convolution kernels share: their constants and the scalars of a window."""
+"""What the convolution kernels share: operands, constants, the scalars of a box and of a window."""
 
+from collections.abc import Mapping
+from functools import partial
+
+from codl.catalog.gemm_tile import pack_panels
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.spec import Scalar
-from codl.ir.graph import Graph, Node
+from codl.catalog.spec import PackedArg, Parameters, Scalar, TensorArg, plain_arg
+from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import Conv2d, ConvTranspose2d
-from codl.ir.regions import Boxes
+from codl.ir.regions import Boxes, IntArray
 
 
 def constant_names(node: Node, op: Conv2d | ConvTranspose2d) -> tuple[str, ...]:
@@ -16,6 +20,62 @@ def has_constant_weights(node: Node, graph: Graph) -> bool:
     """Return whether ``node`` is a convolution whose weight and bias can be packed."""
     op = node.op
     return isinstance(op, Conv2d) and all(name in graph.constants for name in constant_names(node, op))
+
+
+def pack_taps(node: Node, graph: Graph, parameters: Parameters) -> PackedArg:
+    """Return weight and bias of a convolution without groups as panels, K in the order (kh, kw, ic).
+
+    Args:
+        node: The convolution.
+        graph: Where its constants are found.
+        parameters: VECTORS and VECTOR of kernels/common/gemm_tile.h.
+    """
+    op = node.op
+    assert isinstance(op, Conv2d)
+    names, vectors, lanes = constant_names(node, op), parameters["VECTORS"], parameters["VECTOR"]
+    _, inputs, height, width = graph.shape(names[0])
+    return PackedArg(
+        key=f"{names!r}/ohwi/{vectors}x{lanes}",
+        pack=partial(_pack_taps, names=names, vectors=vectors, lanes=lanes),
+        panel_floats=vectors * lanes * (1 + height * width * inputs),
+    )
+
+
+def _pack_taps(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
+) -> FloatArray:
+    weight, *bias = (constants[name] for name in names)
+    matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    return pack_panels(matrix, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
+
+
+def image_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
+    """Return output, input and residual; the output in place of a residual that is not there."""
+    shape = graph.shape(node.output)
+    return (
+        plain_arg(node.output, shape),
+        plain_arg(node.inputs[0], graph.shape(node.inputs[0])),
+        plain_arg(node.residual or node.output, shape),
+    )
+
+
+def box_scalars(begin: IntArray, end: IntArray, *, has_row_end: bool = True) -> dict[str, Scalar]:
+    """Return the first image, the first row, column and channel of boxes, and where these three end.
+
+    Args:
+        begin: [count, 4], kernel dimensions.
+        end: [count, 4]
+        has_row_end: Whether the kernel wants to know where rows end; with one work-item a row it does not.
+    """
+    scalars: dict[str, Scalar] = {
+        "image_begin": begin[:, 0],
+        "row_begin": begin[:, 1],
+        "col_begin": begin[:, 2],
+        "channel_begin": begin[:, 3],
+    }
+    if has_row_end:
+        scalars["row_end"] = end[:, 1]
+    return {**scalars, "col_end": end[:, 2], "channel_end": end[:, 3]}
 
 
 def window_scalars(node: Node, graph: Graph, out: Boxes) -> dict[str, Scalar]:
