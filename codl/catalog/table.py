@@ -3,6 +3,7 @@
 from codl.catalog.rows import (
     concat,
     conv2d,
+    conv2d_affine,
     conv2d_blocked,
     conv2d_image,
     conv2d_patch,
@@ -48,3 +49,5 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *conv2d_image.IMPLEMENTATIONS,
     *pixel_image.IMPLEMENTATIONS,
 )
+PAIRS: tuple[Implementation, ...] = conv2d_affine.IMPLEMENTATIONS
+"""Rows over two nodes: they accept the second one and read what the first one reads."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from codl.catalog.choose import NO_DATABASES, Databases
 from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
-from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.catalog.spec import Implementation, LaunchBatch, Parameters, TensorArg
+from codl.catalog.table import PAIRS
 from codl.devices.images import ImageStorage
 from codl.devices.launch import bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
@@ -15,6 +16,7 @@ from codl.devices.meeting import Turn, take_turns
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.executor.footprint import add_bytes, list_memory
+from codl.executor.fusions import fuse_work
 from codl.executor.host import HostSessions, prepare_call
 from codl.executor.images import describe_work, plan_images
 from codl.executor.placement import Placement
@@ -43,6 +45,7 @@ def compile_plan(
     weights: Weights | None = None,
     sharing: Sharing | None = None,
     databases: Databases = NO_DATABASES,
+    pairs: Sequence[Implementation] = PAIRS,
     hosts: HostSessions | None = None,
 ) -> Executable:
     """Return the executable of ``plan``: everything fixed, nothing left to decide.
@@ -55,6 +58,7 @@ def compile_plan(
         sharing: How devices that compute in the host's memory see each other's results; chosen from the
             devices by default. Those with memory of their own are sent copies in any case.
         databases: What is known of the best kernels, by device name; without it rules choose them.
+        pairs: Rows that may compute two nodes in one launch.
         hosts: ONNX Runtime's sessions shared with other plans of the same graph.
 
     Raises:
@@ -72,6 +76,7 @@ def compile_plan(
         hosts=hosts or HostSessions(graph),
         arrangement=arrangement,
         databases=databases,
+        pairs=pairs,
     ).compile()
 
 
@@ -86,15 +91,17 @@ class _Compiler:
         hosts: HostSessions,
         arrangement: Arrangement,
         databases: Databases,
+        pairs: Sequence[Implementation],
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
         self._weights, self._hosts = weights, hosts
         self._arrangement = arrangement
         self._loose: dict[str, Any] = {}
         self._schedule = make_schedule(graph, plan, arrangement)
-        self._placement = Placement(graph, self._schedule, devices, arrangement)
         infos = [device.info for device in devices]
         work = describe_work(graph, self._schedule, infos, databases)
+        work, self._fusions = fuse_work(graph, self._schedule, work, infos, rows=pairs)
+        self._placement = Placement(graph, self._schedule, devices, arrangement, taken_over=self._fusions)
         self._work, self._image_plan = plan_images(graph, self._schedule, work, devices=len(infos))
         self._images = [
             tuple(device.allocate_image(*size) for size in sizes)
@@ -248,6 +255,9 @@ class _Compiler:
             constant = self._weights.plain(arg.name, self._devices[device])
             self._count(constant.buffer, device)
             return constant
+        first = self._fusions.get(action)
+        if first is not None and arg.name in self._graph.nodes_by_name[first.node].inputs:
+            return self._find_buffer(first, arg)
         share = self._schedule.shares[action.step][device]
         is_outside = arg.name != output and arg.name in share.reads
         storage = self._placement.source(arg.name, device, is_outside=is_outside)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from codl.catalog.choose import NO_DATABASES, Databases
+from codl.executor.fusions import find_fusions, fuse_work
 from codl.executor.images import describe_work, plan_images
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.machine import DeviceInfo
@@ -33,7 +34,9 @@ def count_footprint(
         UnsupportedError: A node that no implementation of a device computes.
     """
     schedule = make_schedule(graph, plan, arrangement)
-    activations = plan_memory(graph, schedule, arrangement).count_bytes(plan.devices)
+    pairs = find_fusions(graph, schedule, devices or ())
+    taken_over = {second: first for second, (first, _) in pairs.items()}
+    activations = plan_memory(graph, schedule, arrangement, taken_over=taken_over).count_bytes(plan.devices)
     weights = None
     if devices is not None:
         weights, scratch = count_operands(graph, schedule, devices, databases)
@@ -71,9 +74,9 @@ def count_operands(
     """Return the bytes of constants (each slice that a kernel reads, once) and of scratch, by device name."""
     sizes: list[dict[tuple[str, int, int], int]] = [{} for _ in devices]
     scratch = [0 for _ in devices]
-    work, images = plan_images(
-        graph, schedule, describe_work(graph, schedule, devices, databases), devices=len(devices)
-    )
+    alone = describe_work(graph, schedule, devices, databases)
+    fused, _ = fuse_work(graph, schedule, alone, devices)
+    work, images = plan_images(graph, schedule, fused, devices=len(devices))
     for action, planned in work.items():
         found = sizes[action.device]
         for batch in planned.batches:

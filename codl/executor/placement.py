@@ -1,15 +1,15 @@
 """The memory of a plan, allocated: where each device writes and reads each tensor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codl.devices.memory import Storage, allocate_host, place_host, place_in, place_shared
 from codl.devices.opencl import Device
 from codl.ir.graph import Graph
 from codl.ir.regions import Region
-from codl.plan.memory import plan_memory
+from codl.plan.memory import NOTHING_TAKEN_OVER, plan_memory
 from codl.plan.places import SHARED, Place, find_owner
-from codl.plan.schedule import Schedule
+from codl.plan.schedule import Launch, Schedule
 from codl.plan.sharing import Arrangement
 
 
@@ -21,16 +21,23 @@ class Placement:
         schedule: What a run does.
         devices: The plan's devices, in its order.
         arrangement: How they share memory.
+        taken_over: Launch -> an earlier one that it does the work of.
 
     Raises:
         DeviceError: A device refused the memory.
     """
 
     def __init__(
-        self, graph: Graph, schedule: Schedule, devices: Sequence[Device], arrangement: Arrangement
+        self,
+        graph: Graph,
+        schedule: Schedule,
+        devices: Sequence[Device],
+        arrangement: Arrangement,
+        *,
+        taken_over: Mapping[Launch, Launch] = NOTHING_TAKEN_OVER,
     ) -> None:
         self._graph, self._devices, self._arrangement = graph, tuple(devices), arrangement
-        self._plan = plan_memory(graph, schedule, arrangement)
+        self._plan = plan_memory(graph, schedule, arrangement, taken_over=taken_over)
         self.hosts: dict[str, Storage] = {}
         """Shared tensors, and graph inputs and outputs, as the host sees them."""
         self.fillable: list[tuple[int, Any]] = []

@@ -23,6 +23,8 @@ from codl.plan.sharing import Arrangement
 from codl.plan.steps import SHARED_MEMORY
 from codl.plan.views import View, find_views, place_views
 
+NOTHING_TAKEN_OVER: Mapping[Launch, Launch] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
@@ -83,18 +85,25 @@ def find_lying_inside(graph: Graph, schedule: Schedule, arrangement: Arrangement
     return Layout(places=regions, inside=views, ends=ends)
 
 
-def plan_memory(graph: Graph, schedule: Schedule, arrangement: Arrangement) -> MemoryPlan:
+def plan_memory(
+    graph: Graph,
+    schedule: Schedule,
+    arrangement: Arrangement,
+    *,
+    taken_over: Mapping[Launch, Launch] = NOTHING_TAKEN_OVER,
+) -> MemoryPlan:
     """Return where the tensors of a schedule lie.
 
     Args:
         graph: The network.
         schedule: What a run of its plan does.
         arrangement: The one that the schedule was made for.
+        taken_over: Launch -> an earlier one of its device that it does the work of, reading what that reads.
     """
     layout = find_lying_inside(graph, schedule, arrangement)
     regions, views, ends = layout.places, layout.inside, layout.ends
     frames = place_views(regions, views)
-    lives = _find_lives(graph, schedule, regions, arrangement)
+    lives = _find_lives(graph, schedule, regions, arrangement, taken_over)
     for (tensor, owner), view in views.items():
         lives[view.holder, owner].join(lives[tensor, owner])
     meetings: dict[int, list[int]] = {}
@@ -159,7 +168,11 @@ def _widen(regions: dict[Place, Region], place: Place, region: Region) -> None:
 
 
 def _find_lives(
-    graph: Graph, schedule: Schedule, regions: Mapping[Place, Region], arrangement: Arrangement
+    graph: Graph,
+    schedule: Schedule,
+    regions: Mapping[Place, Region],
+    arrangement: Arrangement,
+    taken_over: Mapping[Launch, Launch],
 ) -> dict[Place, Life]:
     """Return when each place is used, in ticks of the schedule."""
     lives: dict[Place, Life] = {}
@@ -175,12 +188,15 @@ def _find_lives(
 
     for tick, action in enumerate(schedule.actions):
         match action:
-            case Launch(node=name, device=device, step=step):
+            case Launch(node=name, device=device):
                 node = graph.nodes_by_name[name]
-                outside = schedule.shares[step][device].reads
-                for tensor in graph.activations(node):
-                    owner = find_owner(tensor, device, regions, arrangement, is_outside=tensor in outside)
-                    touch(tensor, owner, device, tick, is_written=False)
+                for launch in (action, taken_over.get(action)):
+                    if launch is None:
+                        continue
+                    outside = schedule.shares[launch.step][device].reads
+                    for tensor in graph.activations(graph.nodes_by_name[launch.node]):
+                        owner = find_owner(tensor, device, regions, arrangement, is_outside=tensor in outside)
+                        touch(tensor, owner, device, tick, is_written=False)
                 owner = find_owner(node.output, device, regions, arrangement, is_outside=False)
                 touch(node.output, owner, device, tick, is_written=True)
             case Publish(tensor=tensor, device=device):

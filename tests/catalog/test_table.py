@@ -8,16 +8,17 @@ from codl.assets import kernels_dir
 from codl.catalog.choose import choose
 from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import open_device
 from tests.catalog.nodes import NODES, Sample, device_info
 
-EACH_ROW = pytest.mark.parametrize("row", IMPLEMENTATIONS, ids=[row.name for row in IMPLEMENTATIONS])
+ROWS = (*IMPLEMENTATIONS, *PAIRS)
+EACH_ROW = pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 
 
 def test_row_names_are_unique() -> None:
-    names = [row.name for row in IMPLEMENTATIONS]
+    names = [row.name for row in ROWS]
     assert len(set(names)) == len(names)
 
 
@@ -53,7 +54,7 @@ def test_compiles_alone(row: Implementation, devices: tuple[OpenedDevice, ...]) 
 def test_every_kernel_file_has_a_row() -> None:
     files = {path.relative_to(kernels_dir()).as_posix() for path in kernels_dir().rglob("*.cl")}
     references = {file for file in files if file.startswith("reference/")}
-    used = {source for row in IMPLEMENTATIONS for source in (row.source, *row.other_sources)}
+    used = {source for row in ROWS for source in (row.source, *row.other_sources)}
     assert files - references == used
     assert {row.inner_loop for row in IMPLEMENTATIONS if row.inner_loop} <= references
 

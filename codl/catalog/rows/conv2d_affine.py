@@ -1,0 +1,197 @@
+"""A row over two nodes: an affine map of channels with its activation, and the 1x1 convolution behind it."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile, pack_panels
+from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.windows import constant_names, has_constant_weights
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    Scalar,
+    busiest_share,
+    ceil_div,
+    kernel_box,
+    plain_arg,
+    spread,
+)
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.ops import Affine, Conv2d, ResidualOrder
+from codl.ir.regions import Boxes, input_boxes
+from codl.machine import DeviceInfo, DeviceKind
+
+NAME = "conv2d_affine_pointwise__buffer"
+_ROW_PADDING = 16
+"""ROW_PADDING of the kernel."""
+_ITEMS_PER_UNIT = 8
+_LEAST_STEPS = 1024
+"""Steps of K that make a work-item worth its start."""
+
+
+def find_affine(node: Node, graph: Graph) -> Node | None:
+    """Return the affine map whose result ``node`` alone reads, if a kernel can apply it on the way."""
+    producer = graph.producers.get(node.inputs[0])
+    if producer is None or not isinstance(producer.op, Affine) or producer.output in graph.outputs:
+        return None
+    if producer.epilogue.residual is not ResidualOrder.NONE or len(graph.consumers[producer.output]) != 1:
+        return None
+    is_constant = all(name in graph.constants for name in producer.inputs[1:3])
+    is_read_once = node.inputs.count(producer.output) == 1
+    return producer if is_constant and is_read_once and producer.inputs[0] not in graph.constants else None
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    """Return the tile for a 1x1 convolution behind a map, on CPUs wherever there is one.
+
+    Source:
+        2 cores with AVX-512, both CPU drivers: pairs of DenseNet-121 run 0.98 to 1.41 times as fast as in
+        two launches, the whole network 1.05 to 1.06 times.
+    """
+    op = node.op
+    if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
+        return None
+    if op.kernel != (1, 1) or any(op.pads) or op.groups != 1 or info.kind is not DeviceKind.CPU:
+        return None
+    if find_affine(node, graph) is None:
+        return None
+    _, outputs, height, width = graph.shape(node.output)
+    depth = graph.shape(node.inputs[1])[1]
+    tile = choose_tile(info, rows=height * width, channels=outputs, depth=depth)
+    return tile if _fits_local(tile, depth, info) else None
+
+
+def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    """Return whether a tile stays in registers and its inputs in local memory."""
+    return is_tile(parameters, info) and _fits_local(parameters, graph.shape(node.inputs[1])[1], info)
+
+
+def _fits_local(parameters: Parameters, depth: int, info: DeviceInfo) -> bool:
+    return FLOAT_BYTES * _count_local(parameters, depth) <= info.local_memory_bytes
+
+
+def _count_local(parameters: Parameters, depth: int) -> int:
+    """Return the floats of a tile's inputs and sums."""
+    return parameters["MR"] * (depth + _ROW_PADDING + parameters["VECTORS"] * parameters["VECTOR"])
+
+
+def _pack(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
+) -> FloatArray:
+    """Return the panels of a weight [OC, IC, 1, 1] and its bias."""
+    weight, *bias = (constants[name] for name in names)
+    matrix = weight.reshape(len(weight), -1)
+    return pack_panels(matrix, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op, affine = node.op, find_affine(node, graph)
+    assert isinstance(op, Conv2d)
+    assert affine is not None
+    source, scale, shift = affine.inputs[:3]
+    names, x, shape = constant_names(node, op), graph.shape(source), graph.shape(node.output)
+    depth, panel = x[1], parameters["VECTORS"] * parameters["VECTOR"]
+    begin, end = kernel_box(out)
+    extent = end - begin
+    panel_begin = begin[:, 3] // panel
+    panels = np.minimum(ceil_div(end[:, 3], panel), count_panels(shape[1], parameters)) - panel_begin
+    tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
+    # All panels share the mapped inputs of a tile, unless there are too few tiles for all units.
+    wanted = _ITEMS_PER_UNIT * info.units
+    item_panels = np.clip(tiles * extent[:, 0] * panels // wanted, 1, panels)
+    item_tiles = np.clip(
+        np.minimum(tiles * extent[:, 0] * ceil_div(panels, item_panels) // wanted, -(-_LEAST_STEPS // depth)),
+        1,
+        tiles,
+    )
+    global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), extent[:, 0]], axis=1)
+    items = spread(global_size.prod(axis=1), info.units)
+    busiest = items * item_panels * item_tiles
+    read = input_boxes(node, graph, out)[0].size
+    residual = out.size if node.residual else 0
+    return (
+        LaunchBatch(
+            entry=NAME,
+            tensors=(
+                plain_arg(node.output, shape),
+                plain_arg(source, x),
+                plain_arg(node.residual or node.output, shape),
+                plain_arg(scale, (depth,)),
+                plain_arg(shift, (depth,)),
+            ),
+            packed=(
+                PackedArg(
+                    key=f"{names!r}/ohwi/groups1/{parameters['VECTORS']}x{parameters['VECTOR']}",
+                    pack=partial(
+                        _pack, names=names, vectors=parameters["VECTORS"], lanes=parameters["VECTOR"]
+                    ),
+                    panel_floats=panel * (1 + depth),
+                ),
+            ),
+            panel_begin=panel_begin,
+            panel_end=panel_begin + panels,
+            local=np.full(out.count, _count_local(parameters, depth), np.int64),
+            global_size=global_size,
+            scalars={
+                "image_begin": begin[:, 0],
+                "row_begin": begin[:, 1],
+                "col_begin": begin[:, 2],
+                "channel_begin": begin[:, 3],
+                "row_end": end[:, 1],
+                "col_end": end[:, 2],
+                "channel_end": end[:, 3],
+                "panel_begin": panel_begin,
+                "item_panels": item_panels,
+                "panels": panels,
+                "item_tiles": item_tiles,
+                **constants_like(
+                    out,
+                    group_outputs=shape[1],
+                    inputs=depth,
+                    stride_h=op.stride[0],
+                    stride_w=op.stride[1],
+                ),
+                **_map_scalars(affine, out.count),
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            busiest_flops=busiest_share(
+                2 * depth * parameters["MR"] * panel * item_panels * item_tiles,
+                full_items=tiles // item_tiles * extent[:, 0] * (panels // item_panels),
+                units=info.units,
+            ),
+            units={
+                "steps": busiest * depth,
+                "tiles": busiest,
+                "mapped": items * item_tiles * parameters["MR"] * depth,
+                "items": items,
+            },
+            read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
+            written_bytes=FLOAT_BYTES * out.size,
+            flops=2 * depth * out.size + 2 * read,
+        ),
+    )
+
+
+def _map_scalars(affine: Node, count: int) -> dict[str, Scalar]:
+    """Return the activation of the map as the kernel takes it."""
+    known = epilogue_scalars(affine.epilogue, count)
+    return {f"map_{name}": known[name] for name in ("activation", "alpha", "beta")}
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name=NAME,
+        source=f"conv2d/{NAME}.cl",
+        allowed=ALLOWED_TILES,
+        accepts=_accept,
+        fits=_fits,
+        describe=_describe,
+    ),
+)

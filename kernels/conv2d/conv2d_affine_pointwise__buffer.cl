@@ -1,0 +1,107 @@
+// conv2d_affine_pointwise__buffer:
+//   dst[n, oh, ow, oc] = epilogue(bias[oc] + sum over ic of before(fma(src[n, ih, iw, ic], scale[ic], shift[ic])) * weight)
+// with ih = oh * stride_h, iw = ow * stride_w; an affine map of channels and the 1x1 convolution behind it.
+//
+// Arguments
+//   dst       float [N, OH, OW, OC], oc innermost   the box [begin, end) is written, nothing else
+//   src       float [N, H, W, IC], ic innermost     the pixels of the box are read
+//   residual  as dst                                read when residual_order is not 0
+//   scale, shift  float [IC]
+//   weights   float [panels, 1 + IC, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
+//   rows      local float [MR * (IC + 16 + VECTORS * VECTOR)]   a tile's inputs, mapped, and its sums
+//   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
+//             the launch, tiles a work-item takes, outputs, inputs, strides, activation of the map, epilogue
+// Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Parameters  MR 1 2 3 4 5 6 8 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Tested by   tests/executor/test_fusions.py
+//
+// Each input is mapped once for all panels of its work-item, with the bits of affine_channels__buffer. Pixels are
+// those of the box in row-major order.
+#ifndef MR
+#define MR 6
+#endif
+#ifndef VECTORS
+#define VECTORS 2
+#endif
+#ifndef VECTOR
+#define VECTOR 8
+#endif
+#include "common/gemm_tile.h"
+
+// Lanes behind the last input keep the rows of a tile out of the same cache sets.
+#define ROW_PADDING 16
+
+// Maps the inputs of one pixel.
+static __attribute__((noinline)) void map_row(__local float *row, __global const float *src, __global const float *scale,
+                    __global const float *shift, int inputs, int activation, float alpha, float beta) {
+    int at = 0;
+    if (IS_PLAIN_ACTIVATION) {
+        PLAIN_BOUNDS
+        for (; at + VECTOR <= inputs; at += VECTOR) {
+            VEC value = fma(VLOAD(src + at), VLOAD(scale + at), VLOAD(shift + at));
+            BOUND(value)
+            VSTORE(value, row + at);
+        }
+    }
+    for (; at < inputs; ++at) row[at] = ACTIVATE(float, fma(src[at], scale[at], shift[at]));
+}
+
+#define AIM_PIXEL(m) __local const float *p##m = rows + m * row_step;
+#define KEEP_SUM(m, v) VSTORE(a##m##_##v, sums + m * PANEL + v * VECTOR);
+#define KEEP_SUM_ROW(m) EACH_IN_ROW(KEEP_SUM, m)
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_affine_pointwise__buffer(
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), CONST_TENSOR(scale), CONST_TENSOR(shift),
+    __global const float *restrict weights, __local float *rows, int image_begin, int row_begin, int col_begin,
+    int channel_begin, int row_end, int col_end, int channel_end, int panel_begin, int item_panels, int panels,
+    int item_tiles, int group_outputs, int inputs, int stride_h, int stride_w, int map_activation, float map_alpha,
+    float map_beta, EPILOGUE_SCALARS) {
+    const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
+    const int n = image_begin + get_global_id(2), row_step = inputs + ROW_PADDING;
+    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int last_start = max(0, group_outputs - VECTOR);
+    const int low = channel_begin, high = min(channel_end, group_outputs);
+    const bool is_plain = IS_PLAIN_EPILOGUE && group_outputs >= VECTOR;
+    __local float *sums = rows + MR * row_step;
+    PLAIN_BOUNDS
+    const int begin = get_global_id(0) * item_tiles * MR, end = min(pixels, begin + item_tiles * MR);
+    for (int first = begin; first < end; first += MR) {
+        const int left = pixels - first;
+        for (int m = 0; m < min(MR, left); ++m) {
+            const int oh = row_begin + (first + m) / columns, ow = col_begin + (first + m) % columns;
+            map_row(rows + m * row_step, src + AT(src, n, oh * stride_h, ow * stride_w, 0), scale + scale_offset,
+                    shift + shift_offset, inputs, map_activation, map_alpha, map_beta);
+        }
+        for (int m = left; m < MR; ++m)
+            for (int k = 0; k < inputs; ++k) rows[m * row_step + k] = 0.0f;
+        __global const float *weight = weights + item_begin * ((size_t)(inputs + 1) * PANEL);
+        for (int item = item_begin; item < item_end; ++item) {
+            const int first_channel = (panel_begin + item) * PANEL;
+            REPEAT(MR, AIM_PIXEL)
+            START_TILE
+            ACCUMULATE(inputs)
+            REPEAT(MR, KEEP_SUM_ROW)
+            const bool is_whole = is_plain && low <= min(first_channel, last_start) &&
+                                  high >= min(first_channel + PANEL, group_outputs);
+            for (int m = 0; m < min(MR, left); ++m) {
+                const int oh = row_begin + (first + m) / columns, ow = col_begin + (first + m) % columns;
+                __global float *to = dst + AT(dst, n, oh, ow, 0);
+                __global const float *with = residual + AT(residual, n, oh, ow, 0);
+                for (int v = 0; v < VECTORS; ++v) {
+                    const int channel = min(first_channel + v * VECTOR, last_start);
+                    VEC value = VLOAD(sums + m * PANEL + v * VECTOR);
+                    if (is_whole) {
+                        if (residual_order != RESIDUAL_NONE) value += VLOAD(with + channel);
+                        BOUND(value)
+                        VSTORE(value, to + channel);
+                    } else {
+                        float lanes[VECTOR];
+                        VSTORE(value, lanes);
+                        store_lanes(lanes, to + channel, with + channel, low - channel, high - channel,
+                                    residual_order, activation, alpha, beta);
+                    }
+                }
+            }
+        }
+    }
+}

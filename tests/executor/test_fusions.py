@@ -1,0 +1,169 @@
+"""Maps of channels computed in the convolution behind them: the bits of two launches, in fewer of them."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from codl.catalog.table import PAIRS
+from codl.devices.memory import arrange
+from codl.devices.opencl import Device, open_devices
+from codl.executor.compile import compile_plan
+from codl.executor.footprint import count_footprint
+from codl.partitioner.even import plan_even, plan_single
+from codl.plan.sharing import Sharing
+from codl.plan.steps import Plan
+from tests.exactness import ARRANGEMENTS, DEVICES, Case, cut_every_node, declare_discrete
+from tests.random_plans import draw_plan
+
+DoubleArray = np.ndarray[Any, np.dtype[np.float64]]
+ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Identity")
+SIZES = {
+    "one-pixel": (1, 1, 9, 5),
+    "lt": (2, 3, 5, 9),
+    "eq": (4, 4, 16, 64),
+    "div": (6, 8, 32, 128),
+    "gt": (7, 9, 37, 140),
+    "one-input": (5, 5, 1, 17),
+    "one-output": (5, 6, 20, 1),
+}
+"""Height, width, input and output channels."""
+
+
+def make_model(
+    height: int,
+    width: int,
+    inputs: int,
+    outputs: int,
+    *,
+    activation: str = "Relu",
+    stride: int = 1,
+    batch: int = 1,
+) -> onnx.ModelProto:
+    """Return sum -> batch normalisation -> activation -> 1x1 convolution -> sum with what it maps."""
+    rng = np.random.default_rng(inputs)
+    shape = (batch, inputs, height, width)
+    arrays = {
+        "scale": rng.uniform(0.5, 1.5, inputs),
+        "shift": rng.standard_normal(inputs),
+        "mean": rng.standard_normal(inputs),
+        "var": rng.uniform(0.5, 1.5, inputs),
+        "w": rng.standard_normal((outputs, inputs, 1, 1)),
+        "b": rng.standard_normal(outputs),
+    }
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["sum"]),
+        helper.make_node("BatchNormalization", ["sum", "scale", "shift", "mean", "var"], ["map"]),
+        helper.make_node(activation, ["map"], ["act"]),
+        helper.make_node("Conv", ["act", "w", "b"], ["conv"], strides=[stride, stride]),
+        helper.make_node("Relu", ["conv"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "pair",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "z")],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in arrays.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@cache
+def dense_block() -> Case:
+    """Return layers as DenseNet has them: maps of concatenations, which others read too."""
+    rng = np.random.default_rng(0)
+    nodes: list[onnx.NodeProto] = []
+    arrays: dict[str, DoubleArray] = {}
+    channels, last = 12, "x"
+    for index in range(4):
+        names = [f"{name}{index}" for name in ("scale", "shift", "mean", "var")]
+        arrays |= {name: rng.uniform(0.5, 1.5, channels) for name in names}
+        arrays[f"w{index}"] = rng.standard_normal((20, channels, 1, 1)) / 4
+        arrays[f"k{index}"] = rng.standard_normal((8, 20, 3, 3)) / 12
+        nodes += [
+            helper.make_node("BatchNormalization", [last, *names], [f"map{index}"]),
+            helper.make_node("Relu", [f"map{index}"], [f"act{index}"]),
+            helper.make_node("Conv", [f"act{index}", f"w{index}"], [f"narrow{index}"]),
+            helper.make_node("Relu", [f"narrow{index}"], [f"relu{index}"]),
+            helper.make_node("Conv", [f"relu{index}", f"k{index}"], [f"new{index}"], pads=[1, 1, 1, 1]),
+            helper.make_node("Concat", [last, f"new{index}"], [f"cat{index}"], axis=1),
+        ]
+        last, channels = f"cat{index}", channels + 8
+    graph = helper.make_graph(
+        nodes,
+        "block",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 12, 13, 11))],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in arrays.items()],
+    )
+    return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+def check(case: Case, plan: Plan, devices: Sequence[Device], *, sharing: Sharing | None = None) -> int:
+    """Assert that fused launches are exact, with the bits of launches apart; return how many were saved."""
+    assert list(case.find_errors(plan, devices, graph=case.plain_graph, sharing=sharing)) == []
+    executables = [
+        compile_plan(case.plain_graph, plan, devices, sharing=sharing, pairs=pairs) for pairs in ((), PAIRS)
+    ]
+    apart, fused = (executable.run(case.feeds) for executable in executables)
+    for name, value in apart.items():
+        np.testing.assert_array_equal(fused[name].view(np.uint32), value.view(np.uint32))
+    return executables[0].launch_count - executables[1].launch_count
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("device", DEVICES)
+def test_pair_at_tile_edges(device: str, size: tuple[int, int, int, int]) -> None:
+    case = Case(make_model(*size))
+    plan = plan_single(case.plain_graph, device=device)
+    assert check(case, plan, open_devices((device,))) == 1
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_pair_with_any_activation_stride_and_batch(device: str, activation: str) -> None:
+    case = Case(make_model(9, 7, 21, 35, activation=activation, stride=2, batch=3))
+    plan = plan_single(case.plain_graph, device=device)
+    assert check(case, plan, open_devices((device,))) == 1
+
+
+@pytest.mark.parametrize("arrangement", ARRANGEMENTS.values(), ids=ARRANGEMENTS)
+def test_dense_block_in_chains_and_random_plans(arrangement: tuple[Sharing, tuple[int, ...]]) -> None:
+    case, (sharing, discrete) = dense_block(), arrangement
+    devices = declare_discrete(open_devices(DEVICES), *discrete)
+    plans = [plan_even(case.plain_graph, devices=DEVICES, max_chain_length=8)]
+    plans += [draw_plan(case.plain_graph, DEVICES, np.random.default_rng(seed)) for seed in range(2)]
+    assert check(case, plans[0], devices, sharing=sharing) > 0
+    for plan in plans[1:]:
+        check(case, plan, devices, sharing=sharing)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_pair_that_devices_exchange_values_within_stays_apart(axis: int) -> None:
+    case = dense_block()
+    plan = cut_every_node(case.plain_graph, DEVICES, axis, 1)
+    check(case, plan, open_devices(DEVICES))
+
+
+def test_map_that_is_an_output_stays() -> None:
+    case = dense_block()
+    plan = plan_single(case.graph, device=DEVICES[0])
+    assert list(case.find_errors(plan, open_devices(DEVICES[:1]))) == []
+
+
+def test_footprint_knows_what_lives_longer() -> None:
+    graph, devices = dense_block().plain_graph, open_devices(DEVICES)
+    infos = [device.info for device in devices]
+    for plan in (
+        plan_even(graph, devices=DEVICES, max_chain_length=8),
+        plan_single(graph, device=DEVICES[0]),
+    ):
+        used = devices[: len(plan.devices)]
+        executable = compile_plan(graph, plan, used)
+        assert count_footprint(graph, plan, arrange(infos[: len(used)]), devices=infos[: len(used)]) == (
+            executable.plan.memory
+        )
