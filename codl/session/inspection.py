@@ -185,10 +185,11 @@ def list_spans(trace: Trace, plan: Plan) -> list[Span]:
             step=steps.get(event.name),
             start_us=event.start_us,
             duration_us=event.duration_us,
-            other=event.device if event.kind not in _ON_DEVICE else None,
+            other=event.device if event.kind in _TRANSFERS else None,
         )
         for event in trace.events
     ]
 
 
 _ON_DEVICE = (EventKind.LAUNCH, EventKind.PUBLISH)
+_TRANSFERS = (EventKind.READ, EventKind.WRITE, EventKind.MAP, EventKind.UNMAP)

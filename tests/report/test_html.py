@@ -55,6 +55,7 @@ def test_page_draws_everything_without_complaint(
     assert browser.run("return document.querySelectorAll('#graph-box .node').length") == len(small.operators)
     launches = browser.run("return document.querySelectorAll('#timeline-box .span').length")
     assert launches >= len(small.operators)
+    assert browser.run("return document.querySelectorAll('#scatter-box tbody tr').length") > 0
     dots = browser.run("return document.querySelectorAll('#scatter-box circle').length")
     assert dots == sum(len(operator.parts) for operator in small.operators)
     assert count_colours(browser.screenshot()) > 50
@@ -73,10 +74,10 @@ def test_row_opens_by_keyboard_and_shows_what_it_lost_to(
 
     operator = small.operators[0]
     assert browser.run("return document.querySelector('#rows details').open")
-    browser.wait_until("return document.querySelector('.ways') !== null")
-    labels = browser.run(texts(".ways tbody td:first-child"))
+    browser.wait_until("return document.querySelector('#rows .ways') !== null")
+    labels = browser.run(texts("#rows .ways tbody td:first-child"))
     assert labels == [way.label for way in operator.alternatives]
-    chosen = browser.run("return document.querySelector('.ways tr.chosen td').textContent")
+    chosen = browser.run("return document.querySelector('#rows .ways tr.chosen td').textContent")
     assert chosen == next(way.label for way in operator.alternatives if way.is_chosen)
     assert browser.log() == []
 

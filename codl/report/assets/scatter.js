@@ -35,8 +35,26 @@ function showScatter() {
     dot.addEventListener("click", () => openRow(operator.name));
     svg.append(dot);
   }
-  byId("scatter-box").append(svg);
+  byId("scatter-box").append(make("div", { class: "beside" }, svg, listErrors(dots)));
   const near = dots.filter(({ part }) => Math.abs(part.predicted_us / part.measured_us - 1) <= 0.1).length;
   byId("scatter-status").textContent =
     `${near} of ${dots.length} slices are predicted within 10 % (the shaded band); the time of a row is measured where it was.`;
 }
+
+/** Return a table of the slices whose prediction is furthest off, in time. */
+function listErrors(dots) {
+  const worst = [...dots].sort((a, b) => lost(b) - lost(a)).slice(0, 14);
+  const body = make("tbody");
+  for (const { operator, part } of worst) {
+    const error = (part.predicted_us / part.measured_us - 1) * 100;
+    body.append(make("tr", {},
+      make("td", {}, make("button", { type: "button", class: "link", onclick: () => openRow(operator.name) }, shorten(operator.name, 34))),
+      make("td", {}, part.device), make("td", {}, formatTime(part.predicted_us)), make("td", {}, formatTime(part.measured_us)),
+      make("td", {}, `${error > 0 ? "+" : ""}${error.toFixed(0)} %`)));
+  }
+  const heads = ["furthest off, in time", "device", "predicted", "measured", "error"];
+  return make("div", {}, make("table", { class: "ways errors" },
+    make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)))), body));
+}
+
+const lost = ({ part }) => Math.abs(part.predicted_us - part.measured_us);
