@@ -55,6 +55,13 @@ def _list_model_advice(
     if hosts:
         kinds = ", ".join(sorted({operator.kind for operator in hosts}))
         yield found.taken_us, f"{len(hosts)} operators run on the host ({kinds}): no kernel computes them"
+    predicted, best = inspection.totals.predicted_us, inspection.totals.best_single_us
+    if predicted is not None and best is not None and best < predicted * (1 - _WORTH):
+        name = inspection.totals.best_single
+        yield (
+            predicted - best,
+            f"all on {name} takes less, {format_us(best)}: --planner single:{name}",
+        )
     bound = min(found.bounds, key=lambda bound: bound.sequential_us, default=None)
     if bound is not None and bound.longest_path_us < bound.sequential_us * _STRAIGHT:
         gain = format_us(bound.sequential_us - bound.longest_path_us)

@@ -63,7 +63,7 @@ def explain_plan(
         totals=totals,
         timeline=tuple(timeline),
         planning_ms=plan.planning_ms,
-        notes=tuple(_list_notes(predictors, slices)),
+        notes=tuple(_list_notes(predictors, slices, plan)),
     )
     if not with_alternatives:
         return found
@@ -212,8 +212,11 @@ def _explain_part(device: str, known: Slice, axis: int | None, shape: Sequence[i
     )
 
 
-def _list_notes(predictors: Predictors, slices: Slices) -> list[str]:
+def _list_notes(predictors: Predictors, slices: Slices, plan: Plan) -> list[str]:
     notes = []
+    hosts = sum(len(step.nodes) for step in plan.steps if isinstance(step, Host))
+    if hosts:
+        notes.append(f"nothing is predicted of {hosts} operators that the host runs: they are in no sum")
     for predictor in predictors:
         if predictor is not None and str(predictor.profile.origin) != "measured":
             notes.append(f"{predictor.info.name}: its profile is {predictor.profile.origin}")

@@ -83,6 +83,14 @@ def test_plan_without_a_price_cannot_be_assessed() -> None:
         assess(bare, GRAPH, PREDICTORS)
 
 
+def test_plan_that_one_device_beats_is_told_so() -> None:
+    found = assess(inspect(GRAPH, EVEN), GRAPH, PREDICTORS)
+    single = inspect(GRAPH, plan_single(GRAPH, device="left", devices=NAMES))
+
+    assert found.taken_us > (single.totals.predicted_us or 0.0)
+    assert any("single:left" in line for line in found.advice)
+
+
 def test_lines_tell_bound_ratio_and_advice() -> None:
     text = "\n".join(list_lines(find()))
 

@@ -101,6 +101,7 @@ def test_host_step_says_why() -> None:
     assert host.note == "no kernel for TopK"
     assert host.parts == ()
     assert host.predicted_us is None
+    assert any("2 operators that the host runs" in note for note in found.notes)
 
 
 def test_measured_times_stand_beside_predicted_ones() -> None:

@@ -52,3 +52,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "small.onnx"
     onnx.save(build("mobilenet_v2", size=32, width=0.35), path)
     return path
+
+
+@pytest.fixture
+def own_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices share as they do: simulated profiles know the price of no other way."""
+    monkeypatch.delenv("CODL_SHARING", raising=False)

@@ -8,6 +8,7 @@ from tests.cli.conftest import Codl
 from tests.cli.test_inspect import BARE, PREDICTED
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_bound_ratio_and_layers_are_told(codl: Codl, model: Path, tmp_path: Path) -> None:
     done = codl("analyze", model, *PREDICTED, "--html", tmp_path / "page.html")
 
@@ -17,6 +18,7 @@ def test_bound_ratio_and_layers_are_told(codl: Codl, model: Path, tmp_path: Path
     assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_json_holds_all_of_it(codl: Codl, model: Path) -> None:
     values = codl("analyze", model, *PREDICTED, "--json").values
 

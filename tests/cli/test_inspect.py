@@ -18,6 +18,7 @@ PREDICTED = ("--profiles", SIMULATED, "--planner", "even", "--max-chain", "3")
 BARE = ("--devices", "left-cpu,right-gpu", "--planner", "even", "--max-chain", "3")
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_table_tells_of_every_operator_and_of_the_whole(codl: Codl, model: Path) -> None:
     done = codl("inspect", model, *PREDICTED)
 
@@ -31,6 +32,7 @@ def test_table_tells_of_every_operator_and_of_the_whole(codl: Codl, model: Path)
         assert word in text
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_json_holds_all_of_it(codl: Codl, model: Path) -> None:
     values = codl("inspect", model, *PREDICTED, "--json").values
 
@@ -49,6 +51,7 @@ def test_times_are_dashes_without_profiles(codl: Codl, model: Path) -> None:
     assert " us" not in done.out
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_all_files_are_written(codl: Codl, model: Path, tmp_path: Path) -> None:
     names = ("page.html", "trace.json", "picture.png", "copy.onnx", "plan.json")
     page, trace, picture, copy, plan = (tmp_path / name for name in names)
@@ -76,6 +79,7 @@ def test_plan_file_is_explained_with_the_model_it_names(codl: Codl, model: Path,
     assert "left-cpu" in named.out
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_what_if_has_a_price(codl: Codl, model: Path, tmp_path: Path) -> None:
     node = codl("inspect", model, *PREDICTED, "--json").values["operators"][1]["name"]
 
@@ -90,6 +94,7 @@ def test_what_if_has_a_price(codl: Codl, model: Path, tmp_path: Path) -> None:
     assert any(one["node"] == node for one in values["difference"]["operators"])
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_operator_tells_what_it_lost_to(codl: Codl, model: Path) -> None:
     node = codl("inspect", model, *PREDICTED, "--json").values["operators"][0]["name"]
 
