@@ -19,7 +19,7 @@ from codl.devices.opencl import Device, open_device
 from codl.errors import ProfileError
 from codl.latency.files import DEVICE_FILE, load_profile, save_profile
 from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour
-from codl.latency.store import user_folder
+from codl.latency.store import find_profile, user_folder
 from codl.profiler.campaign import Campaign, Outcome, Report
 from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
@@ -66,6 +66,7 @@ def _profile(
     old = _load_old(folder, device)
     rows = None
     if args.stale:
+        old = old or find_profile(info)
         if old is None:
             raise ProfileError(
                 f"{folder}: got no profile of {info.name}, expected one to renew; leave out --stale"

@@ -206,15 +206,16 @@ class Predictor:
 
     def _find_row(self, name: str) -> RowModel:
         known = self.profile.rows.get(name)
+        flag = "" if self.profile.origin is Origin.BORROWED else "--stale "
         if known is None:
             raise ProfileError(
                 f"profile of {self.profile.name}: got no predictor of {name}, expected one for each kernel; "
-                f"run `codl profile --stale --device {self.info.name}`"
+                f"run `codl profile {flag}--device {self.info.name}`"
             )
         if name in self._stale:
             raise ProfileError(
                 f"profile of {self.profile.name}: got a predictor of an older {name}, expected one of the "
-                f"present kernel; run `codl profile --stale --device {self.info.name}`"
+                f"present kernel; run `codl profile {flag}--device {self.info.name}`"
             )
         return known
 

@@ -125,6 +125,11 @@ class PreparedCase:
         bound = [self._bind(batch, scratch, images) for batch in batches]
         self._launches = tuple(launch for launch in bound if launch is not None)
 
+    def enqueue(self) -> None:
+        """Enqueue its kernels, and nothing else."""
+        for launch in self._launches:
+            launch.enqueue()
+
     def run(self) -> float:
         """Run it and return how long its kernels took, in seconds; a short one runs several times."""
         return float(np.median(self.play()[:, 1]))

@@ -118,6 +118,27 @@ def test_stale_renews_only_what_has_changed(
     assert "no kernel has changed" in capsys.readouterr().err
 
 
+def test_stale_renews_a_shipped_profile_into_the_users_own(
+    cache: Path,
+    devices: tuple[OpenedDevice, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    info = devices[0].info
+    fresh, row = make_profile(info), "elementwise_unary__buffer"
+    shipped = tmp_path_factory.mktemp("shipped")
+    save_profile(
+        fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), shipped / user_folder(info).name
+    )
+    monkeypatch.setattr("codl.latency.store.profiles_dir", lambda: shipped)
+    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
+
+    assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
+
+    assert load_profile(user_folder(info)).find_stale() == ()
+
+
 def test_second_profiler_is_told(
     cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
