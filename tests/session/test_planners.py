@@ -1,0 +1,139 @@
+"""Sessions that plan from profiles: the default, the numbers, what is kept and what is said."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import codl
+from codl.devices.opencl import open_devices
+from codl.latency.files import save_profile
+from codl.latency.profile import Meeting, Neighbour
+from codl.latency.store import user_folder
+from codl.partitioner.planner import Method, Planner
+from codl.plan.steps import Chain, Plan
+from codl.session import predictors as session_predictors
+from tests.exactness import DEVICES
+from tests.latency.profiles import make_profile
+from tests.oracle import random_feeds, relative_error, run_reference
+from tools.networks import build
+
+MODEL = build("mobilenet_v2", size=32, width=0.25)
+DATA = MODEL.SerializeToString()
+NEIGHBOUR = Neighbour(
+    slowdown=((1.0, 1.0), (1.0, 1.0)), meeting=Meeting(median_us=1.0, p95_us=2.0, samples=400)
+)
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Nothing is kept; drivers are loaded before the cache moves."""
+    open_devices(DEVICES)
+    monkeypatch.setenv("CODL_CACHE_DIR", str(tmp_path / "cache"))
+    session_predictors._say_once.cache_clear()
+    yield
+    session_predictors._say_once.cache_clear()
+
+
+@pytest.fixture
+def _profiles(_empty_cache: None) -> None:
+    """Make a profile for every device: they are equally fast, and meetings cost next to nothing."""
+    for device in open_devices(DEVICES):
+        others = {name: NEIGHBOUR for name in DEVICES if name != device.info.name}
+        profile = replace(make_profile(device.info), neighbours=others, wait_us=1.0)
+        save_profile(profile, user_folder(device.info))
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[Method]:
+    """The planners that had to work."""
+    found: list[Method] = []
+    rank = Planner.rank
+
+    def note(self: Planner, method: Method, **options: int) -> list[Plan]:
+        found.append(method)
+        return rank(self, method, **options)
+
+    monkeypatch.setattr(Planner, "rank", note)
+    return found
+
+
+def options(**values: object) -> codl.SessionOptions:
+    found = codl.SessionOptions()
+    found.devices = DEVICES
+    for name, value in values.items():
+        setattr(found, name, value)
+    return found
+
+
+@pytest.mark.usefixtures("_profiles")
+@pytest.mark.parametrize("planner", [None, "greedy", "dynamic"])
+def test_split_network_gives_the_same_numbers(planner: str | None) -> None:
+    feeds = random_feeds(MODEL)
+    with codl.InferenceSession(DATA, options(planner=planner)) as session:
+        (output,) = session.run(None, feeds)
+        plan = session.plan
+
+    assert relative_error(output, run_reference(MODEL, feeds, ["output"])["output"]) < 1e-4
+    assert plan.planner in {planner, "dynamic"}
+    assert any(isinstance(step, Chain) for step in plan.steps)
+    assert plan.predicted_us is not None
+    assert plan.best_single_us is not None
+    assert plan.predicted_us < plan.best_single_us
+
+
+@pytest.mark.usefixtures("_profiles")
+def test_plan_is_made_once_and_again_when_anything_changes(planned: list[Method]) -> None:
+    plans = [codl.InferenceSession(DATA, options()).plan for _ in range(2)]
+    assert planned == [Method.DYNAMIC]
+    assert plans[0] == plans[1]
+
+    codl.InferenceSession(DATA, options(max_chain_length=2))
+    codl.InferenceSession(DATA, options(planner="greedy"))
+    assert len(planned) == 3
+
+    device = open_devices(DEVICES)[0]
+    profile = replace(
+        make_profile(device.info), launch_us=2.0, neighbours=dict.fromkeys(DEVICES[1:], NEIGHBOUR)
+    )
+    save_profile(profile, user_folder(device.info))
+    codl.InferenceSession(DATA, options())
+    assert len(planned) == 4
+
+
+@pytest.mark.usefixtures("_profiles")
+def test_verified_plan_is_one_of_those_that_were_found() -> None:
+    plan = codl.InferenceSession(DATA, options(verify_plan=True)).plan
+
+    assert plan.planner in {"dynamic", *(f"single:{name}" for name in DEVICES)}
+
+
+def test_one_device_works_alone_without_profiles_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="codl"):
+        plans = [codl.InferenceSession(DATA, options()).plan for _ in range(2)]
+
+    assert {plan.planner for plan in plans} == {f"single:{DEVICES[0]}"}
+    (record,) = [record for record in caplog.records if record.name.startswith("codl.session")]
+    assert "codl profile" in record.getMessage()
+
+
+def test_broken_profile_is_named_where_it_is_asked_for() -> None:
+    folder = user_folder(open_devices(DEVICES)[0].info)
+    folder.mkdir(parents=True)
+    (folder / "device.json").write_text('{"schema": 1, "device": NaN}', encoding="utf-8")
+
+    with pytest.raises(codl.ProfileError, match="codl profile"):
+        codl.InferenceSession(DATA, options(planner="dynamic"))
+    assert codl.InferenceSession(DATA, options()).plan.planner == f"single:{DEVICES[0]}"
+
+
+@pytest.mark.usefixtures("_profiles")
+def test_plans_by_name_touch_no_device() -> None:
+    plan = codl.plan(DATA, devices=DEVICES, planner="dynamic")
+
+    assert plan.devices == DEVICES
+    assert plan.predicted_us is not None
