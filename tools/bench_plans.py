@@ -1,9 +1,9 @@
 """How good plans are on real devices: single operators against exhaustive search, networks against the ideal.
 
 An operator's chosen plan is compared with the best of both devices alone and of 20 shares along each axis.
-All are looked at coarsely; the best five and the chosen one are measured again, interleaved. A network's time is
-compared with each operator at the sum of the devices' speeds, from what operators take on one device in the
-same rounds.
+All are looked at coarsely; the best five and the chosen one are measured again, interleaved. A network's time
+is compared with each operator at the sum of the devices' speeds, from what operators take on one device in
+the same rounds.
 
 Example:
     python tools/bench_plans.py --emulate-pair --devices intel-cpu,pocl-cpu --networks vgg16,resnet50

@@ -23,6 +23,7 @@ from codl.session import (
     find_predictors,
     load_predictors,
     make_plan,
+    select_default_devices,
 )
 
 
@@ -91,7 +92,8 @@ def find_devices(
     is_profiled = args.planner in PROFILED
     if args.devices and not is_profiled:
         return args.devices, args.planner or f"single:{args.devices[0]}", None, ()
-    infos = [opened.info for opened in select_devices(args.devices)]
+    opened = select_default_devices() if args.devices is None else select_devices(args.devices)
+    infos = [one.info for one in opened]
     names = [info.name for info in infos]
     if is_profiled:
         return names, args.planner, infos, find_predictors(infos)

@@ -10,12 +10,12 @@ Source:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
-from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
+from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, Reading, make_single
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
 from codl.partitioner.tables import Floats, Ints
@@ -39,6 +39,8 @@ class Owned:
     high: tuple[int, ...]
     since: int
     """Position of the step that published it."""
+    sent: tuple[tuple[int, int, int], ...]
+    """By device, axis and interval of what it was sent last; an empty interval at first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +225,7 @@ class DynamicProgram:
         awaited = np.zeros((len(states), count, self._devices), bool)
         moving = np.zeros((len(states), count))
         queued = np.zeros((len(states), count, self._devices))
+        is_busy = np.array([[clock > state.host_us for clock in state.clock] for state in states])
         for tensor in dict.fromkeys(name for batch in batches for name in batch.reads):
             axes, low, high = self._gather_need(tensor, batches, count)
             if tensor in self._from_host:
@@ -235,6 +238,12 @@ class DynamicProgram:
                 [[met <= one.since for met in state.met] for state, one in zip(states, owned, strict=True)]
             )
             is_same = own_axes[:, None] == axes[None, :]
+            sent = np.array([one.sent for one in owned])
+            is_there = (
+                (sent[:, None, :, 0] == axes[None, :, None])
+                & (sent[:, None, :, 1] <= low[None])
+                & (sent[:, None, :, 2] >= high[None])
+            )
             for source in range(self._devices):
                 if not (own_high[:, source] > own_low[:, source]).any():
                     continue
@@ -247,7 +256,7 @@ class DynamicProgram:
                     crosses = (own_high[:, source] > own_low[:, source])[:, None] & (
                         high[:, target] > low[:, target]
                     )[None, :]
-                    crosses &= ~is_same | (common > 0)
+                    crosses &= (~is_same | (common > 0)) & ~is_there[:, :, target]
                     awaited[:, :, source] |= crosses & unmet[:, None, source]
                     if self._moves.is_free:
                         continue
@@ -263,7 +272,7 @@ class DynamicProgram:
                     queued[:, :, target] += np.where(
                         crosses, amounts @ self._moves.queue_us[source, target], 0.0
                     )
-                    awaited |= crosses[:, :, None] & self._moves.held[source, target][None, None, :]
+                    awaited |= crosses[:, :, None] & (self._moves.held[source, target] & is_busy)[:, None, :]
         return awaited, moving, queued
 
     def _gather_need(self, tensor: str, batches: Sequence[ChainBatch], count: int) -> tuple[Ints, Ints, Ints]:
@@ -358,10 +367,14 @@ class DynamicProgram:
         owned = {
             name: one for name, one in before.owned.items() if self._finder.is_published(name, position - 1)
         }
+        for name, reading in batch.reads.items():
+            if name in owned:
+                owned[name] = _send(owned[name], reading, candidate)
         for name, bounds in batch.bounds.items():
             if self._finder.is_published(name, position - 1):
                 edges = tuple(bounds[candidate].tolist())
-                owned[name] = Owned(batch.axis, edges[:-1], edges[1:], batch.first)
+                nothing = ((WHOLE, 0, 0),) * self._devices
+                owned[name] = Owned(batch.axis, edges[:-1], edges[1:], batch.first, nothing)
         return State(
             clock=tuple(arrival.clock[index, candidate].tolist()),
             host_us=float(arrival.host_us[index, candidate]),
@@ -388,6 +401,16 @@ class DynamicProgram:
             before=state,
             choice=Choice(first=position, last=position, batch=None, index=0),
         )
+
+
+def _send(owned: Owned, reading: Reading, candidate: int) -> Owned:
+    """Return who has what of a tensor after a step has read it."""
+    lows, highs = reading.low[candidate].tolist(), reading.high[candidate].tolist()
+    sent = tuple(
+        (reading.axis, low, high) if high > low else before
+        for low, high, before in zip(lows, highs, owned.sent, strict=True)
+    )
+    return replace(owned, sent=sent)
 
 
 def choose_candidates(batch: ChainBatch) -> ChainBatch:

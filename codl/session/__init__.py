@@ -11,6 +11,7 @@ from codl.session.planning import (
     predict_plan,
 )
 from codl.session.predictors import find_default_predictors, find_predictors, load_predictors
+from codl.session.ranking import select_default_devices
 from codl.session.session import InferenceSession
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "make_plan",
     "plan",
     "predict_plan",
+    "select_default_devices",
 ]

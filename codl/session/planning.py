@@ -29,6 +29,7 @@ from codl.session.predictors import (
     find_predictors,
     load_predictors,
 )
+from codl.session.ranking import select_default_devices
 
 PROFILED = tuple(METHODS)
 """Planners that need to know what everything takes."""
@@ -270,7 +271,8 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
         if given.devices:  # a plan that names none, or one twice, breaks a law of plans
             select_devices(tuple(dict.fromkeys(given.devices)))
         return PlanRequest(devices=given.devices, plan=given)
-    infos = [opened.info for opened in select_devices(options.devices)]
+    chosen = select_default_devices() if options.devices is None else select_devices(options.devices)
+    infos = [opened.info for opened in chosen]
     names = tuple(info.name for info in infos)
     planner = options.planner
     predictors: tuple[Predictor, ...] = ()

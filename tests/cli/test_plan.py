@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from codl.assets import profiles_dir
+from codl.cli import plan as plan_verb
 from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
 from codl.frontend import load_model
@@ -79,7 +80,6 @@ def test_named_devices_need_not_exist(codl: Codl, model: Path, monkeypatch: pyte
     ("flags", "message"),
     [
         (("--planner", "clever"), "clever"),
-        (("--planner", "dynamic"), "codl profile"),
         (("--planner", "even", "--ratio", "0.9,0.9"), "sum to 1"),
         (("--planner", "even", "--ratio", "half"), "half"),
         (("--planner", "even", "--max-chain", "0"), "at least 1"),
@@ -103,6 +103,15 @@ def test_missing_model_is_exit_code_2(codl: Codl, tmp_path: Path) -> None:
     assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 1
     assert "absent.onnx" in done.err
+
+
+def test_devices_without_profiles_are_named(codl: Codl, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_verb, "find_predictors", lambda infos: ())
+
+    done = codl("plan", model, "--devices", NAMES, "--planner", "dynamic")
+
+    assert (done.code, done.out) == (2, "")
+    assert "codl profile" in done.err
 
 
 SIMULATED = ",".join(str(profiles_dir() / "simulated" / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu"))
