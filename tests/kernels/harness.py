@@ -118,21 +118,18 @@ def run_node(
 
     Args:
         device: Where to run.
-        graph: A graph of one node.
+        graph: A graph of one node, or of a chain of nodes that the selected row computes at once.
         feeds: Every activation by name, whole.
         region: What to compute; everything by default.
         gap: Floats between the innermost runs of each activation; 0 stores them densely.
         selection: Row and parameters; those that `choose` finds by default.
     """
-    (node,) = graph.nodes
+    node = graph.nodes[-1]
     region = region or Region.whole(graph.shape(node.output))
     chosen = selection or choose(node, graph, device.info)
     row, parameters = chosen.implementation, chosen.parameters
     storages: dict[str, GuardedStorage] = {}
-    needs: dict[str, Region] = {}
-    for name, need in zip(node.inputs, input_regions(node, graph, region), strict=True):
-        needs[name] = needs[name].hull(need) if name in needs else need
-    for name, need in needs.items():
+    for name, need in _find_needs(graph, region).items():
         is_constant = name in graph.constants
         value = graph.constants[name] if is_constant else feeds[name]
         storages[name] = _place(device, need, gap=0 if is_constant else gap, in_onnx_order=is_constant)
@@ -149,6 +146,15 @@ def run_node(
         )
     images.assert_untouched()
     return _read_output(device, storages[node.output])
+
+
+def _find_needs(graph: Graph, region: Region) -> dict[str, Region]:
+    """Return what of each operand that no node computes is needed for a region of the last node's output."""
+    needs = {graph.nodes[-1].output: region}
+    for node in reversed(graph.nodes):
+        for name, need in zip(node.inputs, input_regions(node, graph, needs.pop(node.output)), strict=True):
+            needs[name] = needs[name].hull(need) if name in needs else need
+    return needs
 
 
 def assert_right(
