@@ -16,9 +16,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = ("/usr/lib/oclgrind/liboclgrind-rt-icd.so", "/usr/local/lib/liboclgrind-rt-icd.so")
 """Where distributions and Oclgrind's own build put the library that an ICD file names."""
+IMAGES = "tests/kernels/test_images.py"
+RUNS = (
+    (("tests/kernels", f"--ignore={IMAGES}"), "1"),
+    # Oclgrind 21.10 takes every texel for unwritten, even what the host wrote; these tests put NaN there.
+    ((IMAGES,), "0"),
+)
+"""Tests, and whether reads of memory nobody wrote are looked for."""
+NO_TESTS = 5
+"""What pytest returns when its arguments select none."""
 SETTINGS = {
     "CODL_TEST_DEVICES": "oclgrind-gpu",
-    "OCLGRIND_UNINITIALIZED": "1",
     "OCLGRIND_DATA_RACES": "1",
     "OCLGRIND_BUILD_OPTIONS": "-O0",  # the optimiser's `freeze` stops the check for uninitialised values
 }
@@ -34,11 +42,15 @@ def main() -> int:
         log = Path(folder) / "oclgrind.log"
         (Path(folder) / "oclgrind.icd").write_text(library + "\n", encoding="utf-8")
         environment = os.environ | SETTINGS | {"OCL_ICD_VENDORS": folder, "OCLGRIND_LOG": str(log)}
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/kernels", *sys.argv[1:]]
-        code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-        said = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+        codes, said = [], ""
+        for tests, looks_for_unwritten in RUNS:
+            environment["OCLGRIND_UNINITIALIZED"] = looks_for_unwritten
+            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests, *sys.argv[1:]]
+            codes.append(subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode)
+            said += log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+            log.unlink(missing_ok=True)
     print(said or "Oclgrind: found nothing")
-    return 1 if code or said else 0
+    return 1 if said or not set(codes) <= {0, NO_TESTS} else 0
 
 
 def find_library() -> str | None:

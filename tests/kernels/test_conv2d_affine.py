@@ -1,4 +1,4 @@
-"""A map of channels and the 1x1 convolution behind it as one kernel: tile edges, functions, epilogues, cuts."""
+"""A map of channels and the 1x1 convolution behind it in one kernel: tile edges, epilogues, cuts."""
 
 from dataclasses import replace
 
