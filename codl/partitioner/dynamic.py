@@ -20,7 +20,7 @@ from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
 from codl.partitioner.tables import Floats, Ints
 
-BEAM = 5
+BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
 _LOOKED_AT = 3
 """As many times as many are looked at, for equal ones among them."""
