@@ -28,10 +28,11 @@ class Browser:
     def __init__(self, session: str) -> None:
         self._session = session
 
-    def open(self, page: Path) -> None:
-        """Load a file and wait until its script has drawn everything."""
+    def open(self, page: Path, *, is_drawn: bool = True) -> None:
+        """Load a file, and wait until its script has drawn everything, if it has one that does."""
         self._send("POST", "/url", {"url": page.as_uri()})
-        self.wait_until("return document.documentElement.dataset.ready === 'true'")
+        if is_drawn:
+            self.wait_until("return document.documentElement.dataset.ready === 'true'")
 
     def wait_until(self, script: str) -> None:
         """Wait until a script returns something that is true."""

@@ -8,7 +8,7 @@ from codl.report.assessment import Assessment, Layer
 from codl.report.html import digest_source, fill_template
 from codl.report.inspection import format_us
 
-_MOST_STEPS = 40
+_MOST_STEPS = 250
 """Widths that bars can have: a policy that allows no inline styles allows classes only."""
 
 
@@ -48,16 +48,26 @@ def _tile(value: str, label: str) -> str:
 
 
 def _list_gap_rows(found: Assessment) -> list[str]:
-    rows = [("lower bound", found.bound_us, "p-compute")]
-    rows += [(gap.name, gap.us, "p-imbalance") for gap in found.gaps if abs(gap.us) > found.taken_us * 5e-4]
-    rows.append(("measured" if found.is_measured else "predicted", found.taken_us, "p-plain"))
-    longest = max(us for _, us, _ in rows)
-    return [
-        f'<tr><th scope="row">{_text(name)}</th><td><div class="track">'
-        f'<i class="{colour} w{_find_width(us, longest)}"></i></div></td>'
-        f'<td class="value">{_text(format_us(us))}</td></tr>'
-        for name, us, colour in rows
-    ]
+    """Return the rows of a waterfall: each gap begins where what is above it ends."""
+    shown = [gap for gap in found.gaps if abs(gap.us) > found.taken_us * 5e-4]
+    longest = max(found.taken_us, found.bound_us)
+    rows = [_gap_row("lower bound", 0.0, found.bound_us, longest, colour="p-compute")]
+    end = found.bound_us
+    for gap in shown:
+        colour = "p-imbalance" if gap.us > 0 else "p-repeated"
+        rows.append(_gap_row(gap.name, end, gap.us, longest, colour=colour))
+        end += gap.us
+    taken = "measured" if found.is_measured else "predicted"
+    return [*rows, _gap_row(taken, 0.0, found.taken_us, longest, colour="p-plain")]
+
+
+def _gap_row(name: str, start_us: float, us: float, longest_us: float, *, colour: str) -> str:
+    left = _find_width(min(start_us, start_us + us), longest_us)
+    width = max(_find_width(abs(us), longest_us), 1)
+    return (
+        f'<tr><th scope="row">{_text(name)}</th><td><div class="track"><i class="w{left}"></i>'
+        f'<i class="{colour} w{width}"></i></div></td><td class="value">{_text(format_us(us))}</td></tr>'
+    )
 
 
 def _find_width(us: float, longest: float) -> int:

@@ -7,11 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from codl.analysis.bound import assess
+from codl.report.assessment_page import render_assessment
 from codl.report.html import embed_json, render_html
 from codl.report.inspection import Inspection, Totals
 from tests.browser import CHROMIUM, DRIVER, Browser, open_browser
 from tests.graphs import residual_block
-from tests.report.samples import HOSTILE, count_colours, hostile_graph, inspect, long_graph, measure
+from tests.report.samples import (
+    HOSTILE,
+    PREDICTORS,
+    count_colours,
+    hostile_graph,
+    inspect,
+    long_graph,
+    measure,
+)
 
 TAB, ENTER, RIGHT = "\ue004", "\ue007", "\ue014"
 needs_browser = pytest.mark.skipif(
@@ -165,6 +175,20 @@ def test_thousand_operators_are_shown(browser: Browser, tmp_path: Path) -> None:
     assert browser.run("return document.querySelectorAll('#graph-box .node').length") == 1000
     assert browser.run("return document.querySelectorAll('#graph-strip rect').length") == 2001
     assert count_colours(browser.screenshot()) > 50
+
+
+@needs_browser
+def test_assessment_is_drawn_without_complaint(browser: Browser, tmp_path: Path) -> None:
+    graph = hostile_graph()
+    page = tmp_path / "page.html"
+    page.write_text(render_assessment(assess(inspect(graph), graph, PREDICTORS)), encoding="utf-8")
+
+    browser.open(page, is_drawn=False)
+
+    assert browser.log() == []
+    assert browser.run("return window.pwned === undefined")
+    widths = browser.run("return [...document.querySelectorAll('.track i')].map(e => e.clientWidth)")
+    assert max(widths) > 100
 
 
 @needs_browser
