@@ -353,13 +353,28 @@ class DynamicProgram:
             which = int(np.searchsorted(starts, place, side="right")) - 1
             arrival = arrivals[which]
             index, candidate = divmod(place - int(starts[which]), arrival.clock.shape[1])
-            state = self._arrive(arrival, index, candidate, position)
-            key = tuple((name, one.axis, one.low, one.high) for name, one in state.owned.items())
+            key = self._find_key(arrival, index, candidate, position)
             if key not in seen:
                 seen.add(key)
-                found.setdefault((key, state.clock), state)
+                clock = tuple(arrival.clock[index, candidate].tolist())
+                if (key, clock) not in found:
+                    found[key, clock] = self._arrive(arrival, index, candidate, position)
                 if len(seen) >= self._beam:
                     break
+
+    def _find_key(self, arrival: _Arrivals, index: int, candidate: int, position: int) -> object:
+        """Return what states have in common whose tensors that are still read are cut alike."""
+        batch = arrival.batch
+        live = [name for name in batch.bounds if self._finder.is_published(name, position - 1)]
+        return (
+            batch.axis,
+            tuple((name, batch.bounds[name][candidate].tobytes()) for name in live),
+            tuple(
+                (name, one.axis, one.low, one.high)
+                for name, one in arrival.states[index].owned.items()
+                if self._finder.is_published(name, position - 1)
+            ),
+        )
 
     def _arrive(self, arrival: _Arrivals, index: int, candidate: int, position: int) -> State:
         before, batch = arrival.states[index], arrival.batch
