@@ -11,7 +11,7 @@ import numpy as np
 from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder
+from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
 from codl.partitioner.cost import Pricer
 from codl.partitioner.dynamic import BEAM, Choice, DynamicProgram, choose_candidates
 from codl.partitioner.even import plan_host, plan_single
@@ -131,15 +131,23 @@ class Planner:
         )
         if method is Method.GREEDY:
             return [greedy]
-        worthy = {
-            first: [choose_candidates(batch) for batch in batches if self._is_worthy(batch)]
-            for first, batches in self.chains.items()
-        }
-        states = self._program.run(worthy, best=most)
+        states = self._program.run(self._worthy, best=most)
         found = [state.list_choices() for state in states]
         if most > 1 or self.estimate_us(greedy) < _TIE * self._program.find_end_us(states[0]):
             found.append(greedy)
         return found
+
+    def list_batches(self, position: int) -> list[ChainBatch]:
+        """Return all that dynamic programming may make of a stretch that begins at a position."""
+        single = make_single(self.graph, self._order, self._finder, position)
+        return [single, *self._worthy.get(position, ())]
+
+    @cached_property
+    def _worthy(self) -> Mapping[int, Sequence[ChainBatch]]:
+        return {
+            first: [choose_candidates(batch) for batch in batches if self._is_worthy(batch)]
+            for first, batches in self.chains.items()
+        }
 
     def estimate_us(self, choices: Sequence[Choice]) -> float:
         """Return what dynamic programming takes a way to take, which is close to its price."""

@@ -1,5 +1,6 @@
 """Planners with profiles: sound plans, none dearer than what a lesser planner finds."""
 
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -10,7 +11,9 @@ from codl.errors import PlanError
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
+from codl.partitioner import dynamic
 from codl.partitioner.cost import price_plan
+from codl.partitioner.dynamic import Choice
 from codl.partitioner.planner import Method, Planner
 from codl.plan.check import check_plan, find_problems
 from codl.plan.sharing import Sharing, arrange_alike
@@ -192,3 +195,37 @@ def test_single_device_needs_no_neighbours() -> None:
 def test_chain_length_below_one_is_an_error(length: int) -> None:
     with pytest.raises(PlanError, match="max_chain_length"):
         plan(load("residual"), Method.GREEDY, length=length)
+
+
+@pytest.mark.parametrize("sharing", [Sharing.COHERENT, Sharing.COPIED])
+@pytest.mark.parametrize("slower", [1.0, 1.7])
+def test_dynamic_finds_what_brute_force_finds(
+    slower: float, sharing: Sharing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynamic, "_BEST_CUTS", 2)
+    graph = residual_block(height=32, channels=16)
+    planner = Planner(
+        graph=graph,
+        predictors=make_predictors(slower=slower, meeting_us=5.0),
+        arrangement=arrange_alike(sharing, 2),
+        max_chain_length=3,
+        beam=64,
+    )
+
+    (found, *_) = planner.list_choices(Method.DYNAMIC, 1)
+    every = [planner.estimate_us(choices) for choices in _list_all(planner, 0)]
+
+    assert len(every) > 100
+    assert planner.estimate_us(found) == pytest.approx(min(every))
+
+
+def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
+    """Yield all ways through a network from a position."""
+    if position == len(planner.graph.nodes):
+        yield []
+        return
+    for batch in planner.list_batches(position):
+        for index in range(len(batch.busy_us)):
+            choice = Choice(first=batch.first, last=batch.last, batch=batch, index=index)
+            for rest in _list_all(planner, batch.last + 1):
+                yield [choice, *rest]
