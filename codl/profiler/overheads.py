@@ -18,6 +18,8 @@ from codl.profiler.fit import fit_linear
 
 _LAUNCHES = 64
 _TRIALS = 25
+_UNDISTURBED = 25
+"""Percentile of times that others did not make longer, where they do so now and then."""
 _COPY_FEATURES = ("calls", "bytes", "rows")
 _COPIES = (
     ((1, 16, 8, 8), (1, 16, 8, 8)),
@@ -76,8 +78,8 @@ def measure_launches(device: Device) -> tuple[float, float]:
 
     rows = {"few": time_queue(_LAUNCHES), "many": time_queue(2 * _LAUNCHES), "wait": wait}
     taken = interleave(rows, most_rounds=_TRIALS, pause_seconds=0.0)
-    slope = (np.median(taken.seconds["many"]) - np.median(taken.seconds["few"])) / _LAUNCHES
-    return max(0.0, float(slope) * _US), taken.median("wait") * _US
+    few, many, wait = (taken.percentile(name, _UNDISTURBED) for name in ("few", "many", "wait"))
+    return max(0.0, (many - few) / _LAUNCHES * _US), wait * _US
 
 
 def measure_copies(device: Device) -> dict[str, LinearModel]:
