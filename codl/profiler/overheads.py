@@ -78,8 +78,8 @@ def measure_launches(device: Device) -> tuple[float, float]:
 
     rows = {"few": time_queue(_LAUNCHES), "many": time_queue(2 * _LAUNCHES), "wait": wait}
     taken = interleave(rows, most_rounds=_TRIALS, pause_seconds=0.0)
-    few, many, wait = (taken.percentile(name, _UNDISTURBED) for name in ("few", "many", "wait"))
-    return max(0.0, (many - few) / _LAUNCHES * _US), wait * _US
+    few, many, waited = (taken.percentile(name, _UNDISTURBED) for name in ("few", "many", "wait"))
+    return max(0.0, (many - few) / _LAUNCHES * _US), waited * _US
 
 
 def measure_copies(device: Device) -> dict[str, LinearModel]:
