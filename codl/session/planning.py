@@ -28,6 +28,7 @@ from codl.session.predictors import (
     find_named_predictors,
     find_predictors,
     load_predictors,
+    say_once,
 )
 from codl.session.ranking import select_default_devices
 
@@ -223,6 +224,8 @@ class PlanRequest:
     max_chain_length: int = 8
     predictors: tuple[Predictor, ...] = ()
     """What is known of the devices."""
+    is_default: bool = False
+    """Whether nobody asked for the planner: where profiles do not suffice for it, one device does all."""
 
     def rank(self, graph: Graph) -> Sequence[Plan]:
         """Return the plans for a graph that are worth a measurement, the best first."""
@@ -230,7 +233,13 @@ class PlanRequest:
             return [self.plan]
         if self.planner not in PROFILED:
             return self._make(graph)
-        return remember_plans(graph, self.tell(), lambda: self._make(graph))
+        try:
+            return remember_plans(graph, self.tell(), lambda: self._make(graph))
+        except ProfileError as error:  # a kernel that no profile knows, or an older one
+            if not self.is_default:
+                raise
+            say_once(f"{self.devices[0]} does all the work: {error}")
+            return [plan_single(graph, device=self.devices[0], devices=self.devices)]
 
     def tell(self) -> Mapping[str, Any]:
         """Return all that plans of a graph depend on."""
@@ -294,4 +303,5 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
         axes=None if options.axes is None else tuple(options.axes),
         max_chain_length=options.max_chain_length,
         predictors=predictors,
+        is_default=options.planner is None,
     )

@@ -49,7 +49,7 @@ def find_default_predictors(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...
         reason = "they have no profiles"
     except ProfileError as error:
         reason = str(error)
-    _say_once(
+    say_once(
         f"{infos[0].name} does all the work of {', '.join(info.name for info in infos)}: {reason}; "
         "run `codl profile`"
     )
@@ -100,5 +100,6 @@ def _is_acquainted(one: Predictor, names: Sequence[str]) -> bool:
 
 
 @cache
-def _say_once(text: str) -> None:
+def say_once(text: str) -> None:
+    """Write a line to the log, the same one once a process."""
     _LOG.warning("%s", text)

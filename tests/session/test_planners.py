@@ -13,7 +13,7 @@ from codl.latency.files import save_profile
 from codl.latency.profile import Meeting, Neighbour
 from codl.latency.store import user_folder
 from codl.partitioner.planner import Method, Planner
-from codl.plan.steps import Chain, Plan
+from codl.plan.steps import Chain, Plan, Run
 from codl.session import predictors as session_predictors
 from tests.exactness import DEVICES
 from tests.latency.profiles import make_profile
@@ -32,9 +32,9 @@ def _empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     """Nothing is kept; drivers are loaded before the cache moves."""
     open_devices(DEVICES)
     monkeypatch.setenv("CODL_CACHE_DIR", str(tmp_path / "cache"))
-    session_predictors._say_once.cache_clear()
+    session_predictors.say_once.cache_clear()
     yield
-    session_predictors._say_once.cache_clear()
+    session_predictors.say_once.cache_clear()
 
 
 @pytest.fixture
@@ -137,3 +137,20 @@ def test_plans_by_name_touch_no_device() -> None:
 
     assert plan.devices == DEVICES
     assert plan.predicted_us is not None
+
+
+@pytest.mark.usefixtures("_profiles")
+def test_default_falls_back_to_one_device_where_a_predictor_is_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    info = open_devices(DEVICES)[0].info
+    neighbours = dict.fromkeys(DEVICES[1:], NEIGHBOUR)
+    save_profile(replace(make_profile(info), rows={}, neighbours=neighbours), user_folder(info))
+
+    with caplog.at_level(logging.WARNING, logger="codl"):
+        plan = codl.InferenceSession(DATA, options()).plan
+
+    assert {step.device for step in plan.steps if isinstance(step, Run)} == {DEVICES[0]}
+    assert "codl profile" in caplog.text
+    with pytest.raises(codl.ProfileError, match="codl profile"):
+        codl.InferenceSession(DATA, options(planner="dynamic"))
