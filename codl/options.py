@@ -47,7 +47,7 @@ class SessionOptions:
     devices: Sequence[str] | None = None
     """Device names or kinds; None for the defaults."""
     planner: str | None = None
-    """`even`, `single:<device>`, `greedy` or `dynamic`; None runs everything on the first default device."""
+    """`dynamic`, `greedy`, `even` or `single:<device>`; None: dynamic with profiles, else one device."""
     plan: Plan | str | os.PathLike[str] | None = None
     """Use this plan."""
     ratios: Sequence[float] | None = None
@@ -56,7 +56,7 @@ class SessionOptions:
     """Axes to cut along under `even`, most wanted first; H, OC, N by default."""
     max_chain_length: int = 8
     verify_plan: bool = False
-    """Measure the plan and every device of it alone once, and keep the fastest."""
+    """Measure the best few plans and every device alone once, and keep the fastest."""
     enable_profiling: bool = False
     """Write when each node ran on which device to a trace file at the end."""
     profile_file_prefix: str = "onnxruntime_profile_"

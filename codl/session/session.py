@@ -38,7 +38,7 @@ class InferenceSession:
 
     Args:
         path_or_bytes: ONNX file or its bytes.
-        sess_options: Devices, planner, plan; defaults run everything on the first default device.
+        sess_options: Devices, planner, plan; by default what profiles say is fastest.
         providers: Accepted for compatibility, without effect.
         provider_options: Accepted for compatibility, without effect.
 
