@@ -62,10 +62,9 @@ def fit_row(
         flops: Arithmetic of each sample, for the baseline.
         groups: What must not stand on both sides of the split: samples of one layer have equal names.
         is_chosen: Which samples were taken because their like were predicted badly. They teach, but examine
-            nobody: the examination is on the workload as it is.
+            nobody as long as there are others: the examination is on the workload as it is.
     """
-    away = split(groups)
-    held, learned = away & ~is_chosen, ~away
+    held, learned = split_examined(groups, is_chosen)
     predicted = predict(fit_linear(names, values[learned], us[learned]), names, values[held])
     baseline_values = np.stack([np.ones(len(us)), flops], axis=1)
     baseline = ("launches", "flops")
@@ -85,6 +84,26 @@ def fit_row(
     return Fitted(
         model=model, quality=quality, errors=predict(model, names, values) / us - 1, unseen_us=unseen
     )
+
+
+def split_examined(
+    groups: Sequence[str], is_chosen: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which samples examine a model, at least one of two or more, and which teach it.
+
+    Args:
+        groups: As in `fit_row`.
+        is_chosen: As in `fit_row`.
+    """
+    away = split(groups)
+    held = away & ~is_chosen
+    if held.any():
+        return held, ~away
+    others = np.flatnonzero(~is_chosen) if not is_chosen.all() else np.arange(len(groups))
+    held[others[split([groups[int(place)] for place in others])]] = True
+    if not held.any() and len(groups) > 1:  # of one or two, a share rounds to none
+        held[others[0]] = True
+    return held, ~held
 
 
 def split(groups: Sequence[str]) -> npt.NDArray[np.bool_]:

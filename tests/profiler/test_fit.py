@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codl.errors import ProfileError
-from codl.profiler.fit import fit_linear, fit_row, share_within, solve_non_negative, split
+from codl.profiler.fit import fit_linear, fit_row, share_within, solve_non_negative, split, split_examined
 from tests.processes import run_python
 
 RNG = np.random.default_rng(0)
@@ -132,3 +134,14 @@ def test_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(ProfileError, match=r"scikit-learn.*pip install codl\[profile\]"):
         fit_linear(NAMES, work(20), np.ones(20))
+
+
+@given(layers=st.lists(st.sampled_from("abcdefghijkl"), min_size=2, max_size=40), data=st.data())
+def test_some_samples_examine_and_others_teach(layers: list[str], data: st.DataObject) -> None:
+    count = len(layers)
+    is_chosen = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    held, learned = split_examined(layers, is_chosen)
+    assert held.any()
+    assert learned.any()
+    assert not (held & learned).any()
+    assert is_chosen.all() or not (held & is_chosen).any()
