@@ -6,7 +6,7 @@ from dataclasses import replace
 from codl.devices.memory import arrange
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Meeting, Neighbour
-from codl.plan.sharing import Arrangement
+from codl.plan.sharing import Arrangement, Sharing
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import make_profile
 
@@ -50,5 +50,5 @@ def make_predictors(
 
 
 def arrange_coherently(predictors: tuple[Predictor, ...]) -> Arrangement:
-    """Return the arrangement of CPU drivers."""
-    return arrange([predictor.info for predictor in predictors])
+    """Return the arrangement of CPU drivers, whatever the environment asks for."""
+    return arrange([predictor.info for predictor in predictors], sharing=Sharing.COHERENT)

@@ -38,8 +38,9 @@ def _empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
 
 
 @pytest.fixture
-def _profiles(_empty_cache: None) -> None:
-    """Make a profile for every device: they are equally fast, and meetings cost next to nothing."""
+def _profiles(_empty_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a profile for every device: they are equally fast, and sharing costs next to nothing."""
+    monkeypatch.delenv("CODL_SHARING", raising=False)
     for device in open_devices(DEVICES):
         others = {name: NEIGHBOUR for name in DEVICES if name != device.info.name}
         profile = replace(make_profile(device.info), neighbours=others, wait_us=1.0)
