@@ -117,6 +117,7 @@ def test_devices_without_profiles_are_named(codl: Codl, model: Path, monkeypatch
 SIMULATED = ",".join(str(profiles_dir() / "simulated" / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu"))
 
 
+@pytest.mark.usefixtures("own_sharing")
 @pytest.mark.parametrize("planner", ["greedy", "dynamic", "even", "single:snapdragon-gpu"])
 def test_profiles_stand_for_devices_that_are_not_here(codl: Codl, model: Path, planner: str) -> None:
     done = codl("plan", model, "--profiles", SIMULATED, "--planner", planner, "--json")
@@ -128,6 +129,7 @@ def test_profiles_stand_for_devices_that_are_not_here(codl: Codl, model: Path, p
     assert all(step["compute_us"] is not None and len(step["device_us"]) == 2 for step in values["steps"])
 
 
+@pytest.mark.usefixtures("own_sharing")
 def test_prediction_is_printed(codl: Codl, model: Path) -> None:
     *_, last = codl("plan", model, "--profiles", SIMULATED).out.splitlines()
 
