@@ -1,18 +1,14 @@
 """A row over two nodes: an affine map of channels with its activation, and the 1x1 convolution behind it."""
 
-from collections.abc import Mapping
-from functools import partial
-
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile, pack_panels
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights
+from codl.catalog.rows.windows import box_scalars, has_constant_weights, pack_taps
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
-    PackedArg,
     Parameters,
     Scalar,
     busiest_share,
@@ -21,7 +17,7 @@ from codl.catalog.spec import (
     plain_arg,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Affine, Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo, DeviceKind
@@ -80,15 +76,6 @@ def _count_local(parameters: Parameters, depth: int) -> int:
     return parameters["MR"] * (depth + _ROW_PADDING + parameters["VECTORS"] * parameters["VECTOR"])
 
 
-def _pack(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
-) -> FloatArray:
-    """Return the panels of a weight [OC, IC, 1, 1] and its bias."""
-    weight, *bias = (constants[name] for name in names)
-    matrix = weight.reshape(len(weight), -1)
-    return pack_panels(matrix, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
-
-
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
@@ -96,7 +83,7 @@ def _describe(
     assert isinstance(op, Conv2d)
     assert affine is not None
     source, scale, shift = affine.inputs[:3]
-    names, x, shape = constant_names(node, op), graph.shape(source), graph.shape(node.output)
+    x, shape = graph.shape(source), graph.shape(node.output)
     depth, panel = x[1], parameters["VECTORS"] * parameters["VECTOR"]
     begin, end = kernel_box(out)
     extent = end - begin
@@ -126,27 +113,13 @@ def _describe(
                 plain_arg(scale, (depth,)),
                 plain_arg(shift, (depth,)),
             ),
-            packed=(
-                PackedArg(
-                    key=f"{names!r}/ohwi/groups1/{parameters['VECTORS']}x{parameters['VECTOR']}",
-                    pack=partial(
-                        _pack, names=names, vectors=parameters["VECTORS"], lanes=parameters["VECTOR"]
-                    ),
-                    panel_floats=panel * (1 + depth),
-                ),
-            ),
+            packed=(pack_taps(node, graph, parameters),),
             panel_begin=panel_begin,
             panel_end=panel_begin + panels,
             local=np.full(out.count, _count_local(parameters, depth), np.int64),
             global_size=global_size,
             scalars={
-                "image_begin": begin[:, 0],
-                "row_begin": begin[:, 1],
-                "col_begin": begin[:, 2],
-                "channel_begin": begin[:, 3],
-                "row_end": end[:, 1],
-                "col_end": end[:, 2],
-                "channel_end": end[:, 3],
+                **box_scalars(begin, end),
                 "panel_begin": panel_begin,
                 "item_panels": item_panels,
                 "panels": panels,

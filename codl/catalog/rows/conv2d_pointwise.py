@@ -1,26 +1,21 @@
 """1x1 convolutions without padding: a matrix product over pixels, in groups or not."""
 
-from collections.abc import Mapping
-from functools import partial
-
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile, pack_panels
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights
+from codl.catalog.rows.windows import box_scalars, has_constant_weights, image_args, pack_taps
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
-    PackedArg,
     Parameters,
     busiest_share,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
@@ -52,21 +47,12 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
     return is_tile(parameters, info)
 
 
-def _pack(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, vectors: int, lanes: int
-) -> FloatArray:
-    """Return the panels of a weight [OC, IC/G, 1, 1] and its bias."""
-    weight, *bias = (constants[name] for name in names)
-    matrix = weight.reshape(len(weight), -1)
-    return pack_panels(matrix, bias[0] if bias else None, groups=groups, vectors=vectors, lanes=lanes)
-
-
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, Conv2d)
-    names, x, shape = constant_names(node, op), graph.shape(node.inputs[0]), graph.shape(node.output)
+    x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
     group_outputs, depth = shape[1] // op.groups, x[1] // op.groups
     group_panels = count_panels(group_outputs, parameters)
     panel = parameters["VECTORS"] * parameters["VECTOR"]
@@ -91,35 +77,13 @@ def _describe(
     return (
         LaunchBatch(
             entry="conv2d_pointwise__buffer",
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(node.inputs[0], x),
-                plain_arg(node.residual or node.output, shape),
-            ),
-            packed=(
-                PackedArg(
-                    key=f"{names!r}/ohwi/groups{op.groups}/{parameters['VECTORS']}x{parameters['VECTOR']}",
-                    pack=partial(
-                        _pack,
-                        names=names,
-                        groups=op.groups,
-                        vectors=parameters["VECTORS"],
-                        lanes=parameters["VECTOR"],
-                    ),
-                    panel_floats=panel * (1 + depth),
-                ),
-            ),
+            tensors=image_args(node, graph),
+            packed=(pack_taps(node, graph, parameters),),
             panel_begin=panel_begin,
             panel_end=panel_begin + panels,
             global_size=global_size,
             scalars={
-                "image_begin": begin[:, 0],
-                "row_begin": begin[:, 1],
-                "col_begin": begin[:, 2],
-                "channel_begin": begin[:, 3],
-                "row_end": end[:, 1],
-                "col_end": end[:, 2],
-                "channel_end": end[:, 3],
+                **box_scalars(begin, end),
                 "panel_begin": panel_begin,
                 "item_panels": item_panels,
                 "panels": panels,

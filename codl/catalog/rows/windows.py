@@ -23,7 +23,7 @@ def has_constant_weights(node: Node, graph: Graph) -> bool:
 
 
 def pack_taps(node: Node, graph: Graph, parameters: Parameters) -> PackedArg:
-    """Return weight and bias of a convolution without groups as panels, K in the order (kh, kw, ic).
+    """Return weight and bias of a convolution as panels of each group, K in the order (kh, kw, ic).
 
     Args:
         node: The convolution.
@@ -35,18 +35,18 @@ def pack_taps(node: Node, graph: Graph, parameters: Parameters) -> PackedArg:
     names, vectors, lanes = constant_names(node, op), parameters["VECTORS"], parameters["VECTOR"]
     _, inputs, height, width = graph.shape(names[0])
     return PackedArg(
-        key=f"{names!r}/ohwi/{vectors}x{lanes}",
-        pack=partial(_pack_taps, names=names, vectors=vectors, lanes=lanes),
+        key=f"{names!r}/ohwi/groups{op.groups}/{vectors}x{lanes}",
+        pack=partial(_pack_taps, names=names, groups=op.groups, vectors=vectors, lanes=lanes),
         panel_floats=vectors * lanes * (1 + height * width * inputs),
     )
 
 
 def _pack_taps(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, vectors: int, lanes: int
 ) -> FloatArray:
     weight, *bias = (constants[name] for name in names)
     matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
-    return pack_panels(matrix, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
+    return pack_panels(matrix, bias[0] if bias else None, groups=groups, vectors=vectors, lanes=lanes)
 
 
 def image_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
