@@ -9,7 +9,7 @@ from typing import Any
 
 from codl.cli.flags import add_json_flag, parse_names
 from codl.cli.output import print_json, print_message, print_table, write_file
-from codl.cli.plan import find_devices
+from codl.cli.plan import plan_model
 from codl.cli.planning import add_plan_flags
 from codl.errors import PlanError
 from codl.frontend import load_model
@@ -24,7 +24,7 @@ from codl.report.inspection import Inspection
 from codl.report.perfetto import list_trace_events
 from codl.report.picture import draw_timeline
 from codl.report.table import list_columns, list_rows, list_totals, list_why
-from codl.session import check_planner, load_predictors, make_plan
+from codl.session import load_predictors
 from codl.session.inspection import find_plan_predictors, inspect_plan, measure_plan
 
 
@@ -129,21 +129,9 @@ def open_target(args: argparse.Namespace) -> Target:
 
 
 def _plan(args: argparse.Namespace) -> Target:
-    names, planner, _, predictors = find_devices(args)
-    check_planner(planner, names, {predictor.info.name for predictor in predictors})
-    graph = load_model(args.target).graph
-    plan = make_plan(
-        graph,
-        planner=planner,
-        devices=names,
-        ratios=args.ratio,
-        max_chain_length=args.max_chain,
-        axes=args.axis,
-        predictors=predictors,
-    )
-    plan = replace(plan, model=args.target)
-    predictors = predictors or find_plan_predictors(plan.devices)
-    return Target(graph=graph, model=args.target, plan=plan, predictors=predictors)
+    graph, plan, _, predictors = plan_model(args, args.target)
+    known = predictors or find_plan_predictors(plan.devices)
+    return Target(graph=graph, model=args.target, plan=plan, predictors=known)
 
 
 def is_plan(path: str) -> bool:

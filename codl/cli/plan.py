@@ -10,9 +10,10 @@ from codl.cli.output import format_bytes, print_json
 from codl.cli.planning import add_plan_flags
 from codl.devices.drivers import select_devices
 from codl.frontend import load_model
+from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
-from codl.plan.steps import DeviceMemory
+from codl.plan.steps import DeviceMemory, Plan
 from codl.plan.text import format_plan
 from codl.session import (
     DEFAULT_PLANNER,
@@ -50,19 +51,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan the model."""
-    names, planner, infos, predictors = find_devices(args)
-    check_planner(planner, names, {predictor.info.name for predictor in predictors})
-    graph = load_model(args.model).graph
-    plan = make_plan(
-        graph,
-        planner=planner,
-        devices=names,
-        ratios=args.ratio,
-        max_chain_length=args.max_chain,
-        axes=args.axis,
-        predictors=predictors,
-    )
-    plan = count_memory(replace(plan, model=args.model), graph, infos)
+    graph, plan, infos, _ = plan_model(args, args.model)
+    plan = count_memory(plan, graph, infos)
     if args.output:
         plan.save(args.output)
     if args.json:
@@ -75,7 +65,32 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def find_devices(
+def plan_model(
+    args: argparse.Namespace, model: str
+) -> tuple[Graph, Plan, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
+    """Return a model, its plan by the flags, the devices' facts and what is known of them.
+
+    Raises:
+        ModelError: The model cannot be read.
+        PlanError: No such planner, or arguments it cannot work with.
+        ProfileError: A profile cannot be read, or the planner needs one that is not there.
+    """
+    names, planner, infos, predictors = _find_devices(args)
+    check_planner(planner, names, {predictor.info.name for predictor in predictors})
+    graph = load_model(model).graph
+    plan = make_plan(
+        graph,
+        planner=planner,
+        devices=names,
+        ratios=args.ratio,
+        max_chain_length=args.max_chain,
+        axes=args.axis,
+        predictors=predictors,
+    )
+    return graph, replace(plan, model=model), infos, predictors
+
+
+def _find_devices(
     args: argparse.Namespace,
 ) -> tuple[Sequence[str], str, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
     """Return the names of the devices, the planner, the devices' facts and what is known of them.
