@@ -88,4 +88,28 @@ static __attribute__((noinline)) void store_lanes(const float *lanes, __global f
     if (residual_order != RESIDUAL_NONE) { EACH_IN_ROW(ADD_VECTOR, m) }        \
     EACH_IN_ROW(BOUND_VECTOR, m)
 
+// Stores the kept sums of one pixel's panel at channel 0 of its group at `dst`, channels [low, high) of the group;
+// whole: the panel's vectors and a frequent epilogue, nothing of them left out.
+static void store_sums(__local const float *sums, __global float *dst, __global const float *residual,
+                       int first_channel, int last_start, int low, int high, bool is_whole, EPILOGUE_SCALARS) {
+    PLAIN_BOUNDS
+    for (int v = 0; v < VECTORS; ++v) {
+        const int channel = min(first_channel + v * VECTOR, last_start);
+        VEC value = VLOAD(sums + v * VECTOR);
+        if (is_whole) {
+            if (residual_order != RESIDUAL_NONE) value += VLOAD(residual + channel);
+            BOUND(value)
+            VSTORE(value, dst + channel);
+        } else {
+            float lanes[VECTOR];
+            VSTORE(value, lanes);
+            store_lanes(lanes, dst + channel, residual + channel, low - channel, high - channel, residual_order,
+                        activation, alpha, beta);
+        }
+    }
+}
+#define IS_WHOLE_PANEL(first_channel, last_start, low, high, outputs)     \
+    (IS_PLAIN_EPILOGUE && (outputs) >= VECTOR && (low) <= min(first_channel, last_start) && \
+     (high) >= min((first_channel) + PANEL, outputs))
+
 #endif

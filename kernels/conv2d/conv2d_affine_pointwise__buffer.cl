@@ -61,9 +61,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_affine_point
     const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
     const int last_start = max(0, group_outputs - VECTOR);
     const int low = channel_begin, high = min(channel_end, group_outputs);
-    const bool is_plain = IS_PLAIN_EPILOGUE && group_outputs >= VECTOR;
     __local float *sums = rows + MR * row_step;
-    PLAIN_BOUNDS
     const int begin = get_global_id(0) * item_tiles * MR, end = min(pixels, begin + item_tiles * MR);
     for (int first = begin; first < end; first += MR) {
         const int left = pixels - first;
@@ -81,26 +79,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_affine_point
             START_TILE
             ACCUMULATE(inputs)
             REPEAT(MR, KEEP_SUM_ROW)
-            const bool is_whole = is_plain && low <= min(first_channel, last_start) &&
-                                  high >= min(first_channel + PANEL, group_outputs);
+            const bool is_whole = IS_WHOLE_PANEL(first_channel, last_start, low, high, group_outputs);
             for (int m = 0; m < min(MR, left); ++m) {
                 const int oh = row_begin + (first + m) / columns, ow = col_begin + (first + m) % columns;
-                __global float *to = dst + AT(dst, n, oh, ow, 0);
-                __global const float *with = residual + AT(residual, n, oh, ow, 0);
-                for (int v = 0; v < VECTORS; ++v) {
-                    const int channel = min(first_channel + v * VECTOR, last_start);
-                    VEC value = VLOAD(sums + m * PANEL + v * VECTOR);
-                    if (is_whole) {
-                        if (residual_order != RESIDUAL_NONE) value += VLOAD(with + channel);
-                        BOUND(value)
-                        VSTORE(value, to + channel);
-                    } else {
-                        float lanes[VECTOR];
-                        VSTORE(value, lanes);
-                        store_lanes(lanes, to + channel, with + channel, low - channel, high - channel,
-                                    residual_order, activation, alpha, beta);
-                    }
-                }
+                store_sums(sums + m * PANEL, dst + AT(dst, n, oh, ow, 0), residual + AT(residual, n, oh, ow, 0),
+                           first_channel, last_start, low, high, is_whole, residual_order, activation, alpha, beta);
             }
         }
     }

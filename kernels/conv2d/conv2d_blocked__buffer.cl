@@ -130,31 +130,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_blocked__buf
     }
 
     const int low = channel_begin, high = min(channel_end, outputs);
-    const bool is_plain = IS_PLAIN_EPILOGUE && outputs >= VECTOR;
-    PLAIN_BOUNDS
     for (int item = 0; item < item_end - item_begin; ++item) {
         const int first_channel = (panel_begin + item_begin + item) * PANEL;
-        const bool is_whole = is_plain && low <= min(first_channel, last_start) &&
-                              high >= min(first_channel + PANEL, outputs);
+        const bool is_whole = IS_WHOLE_PANEL(first_channel, last_start, low, high, outputs);
         int oh = row_begin + first / columns, ow = col_begin + first % columns;
         for (int r = 0; r < count; ++r) {
-            __local const float *sum = sums + (item * item_tiles * MR + r) * PANEL;
-            __global float *to = dst + AT(dst, n, oh, ow, 0);
-            __global const float *with = residual + AT(residual, n, oh, ow, 0);
-            for (int v = 0; v < VECTORS; ++v) {
-                const int channel = min(first_channel + v * VECTOR, last_start);
-                VEC value = VLOAD(sum + v * VECTOR);
-                if (is_whole) {
-                    if (residual_order != RESIDUAL_NONE) value += VLOAD(with + channel);
-                    BOUND(value)
-                    VSTORE(value, to + channel);
-                } else {
-                    float lanes[VECTOR];
-                    VSTORE(value, lanes);
-                    store_lanes(lanes, to + channel, with + channel, low - channel, high - channel, residual_order,
-                                activation, alpha, beta);
-                }
-            }
+            store_sums(sums + (item * item_tiles * MR + r) * PANEL, dst + AT(dst, n, oh, ow, 0),
+                       residual + AT(residual, n, oh, ow, 0), first_channel, last_start, low, high, is_whole,
+                       residual_order, activation, alpha, beta);
             if (++ow == col_end) { ow = col_begin; ++oh; }
         }
     }
