@@ -32,6 +32,7 @@ from codl.errors import CacheError
 from codl.machine import DeviceInfo
 
 _INTERPRETERS = frozenset({"oclgrind"})
+_COMPILES_AGAIN = frozenset({"pocl"})
 _BINARY = "binary"
 
 
@@ -42,6 +43,8 @@ class KernelCache:
         self._info = info
         self._cl_device = cl_device
         self._is_used = info.driver not in _INTERPRETERS
+        self.is_quick = info.driver not in _COMPILES_AGAIN
+        """Whether the driver hands out binaries as they are."""
 
     def load(self, context: Any, *, text: str, options: str) -> Any | None:
         """Return the program of a source, or None when there is no binary of it that can be trusted."""

@@ -88,8 +88,14 @@ class Device:
         except cl.Error as error:
             raise BuildError(f"{self.info.name}: no kernel {entry} in {source}: {error}") from error
 
-    def store_programs(self) -> None:
-        """Keep what was built since the last call for later processes; call it after a first launch of it."""
+    def store_programs(self, *, only_quickly: bool = False) -> None:
+        """Keep what was built since the last call for later processes; call it after a first launch of it.
+
+        Args:
+            only_quickly: Leave it where handing out a binary takes the driver as long as compiling.
+        """
+        if only_quickly and not self._kernel_cache.is_quick:
+            return
         with self._lock:
             unstored = tuple(self._unstored)
             self._unstored.clear()

@@ -106,7 +106,7 @@ class Survey:
             return []
         for row in rows.values():  # drivers compile at the first launch
             row.run()
-        self.device.store_programs()
+        self.device.store_programs(only_quickly=True)
         with pinned_caller():  # once, not for every row
             times = self._take(
                 {key: partial(row.play, self._guard.call) for key, row in rows.items()},

@@ -185,7 +185,7 @@ class _Tuner:
         self._open_bench().count_win(entry.implementation, entry.parameters)
         self._log.append("result", {"entry": entry_to_json(entry), "rows": rows})
         self._entries[shape.key] = entry
-        self._device.store_programs()
+        self._device.store_programs(only_quickly=True)
         database = KernelDatabase(entries=self._entries)
         write_database(self._path, database, self._device.info, self._session.rows)
         return entry
