@@ -1,6 +1,7 @@
 """Predicted against measured: whole networks on each device, and random chains that two devices share.
 
-Times are measured as the profiler measures them: between quiet looks at the machine, relative to a reference.
+Times are measured as the profiler measures them: between quiet looks at the machine, relative to a reference;
+networks launch by launch, chains from one meeting of their devices to the next.
 
 Example:
     python tools/bench_predictions.py --emulate-pair --networks resnet50,mobilenet_v2 --chains 20
@@ -13,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -27,8 +27,9 @@ from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
 from codl.devices.reference import COMPUTE
 from codl.executor.compile import compile_plan
+from codl.executor.run import Executable
 from codl.frontend import load_model
-from codl.ir.graph import Graph
+from codl.ir.graph import FloatArray, Graph
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, find_splittable_axes
 from codl.latency.files import load_profile
@@ -43,6 +44,7 @@ from codl.plan.steps import Chain, Cut, Plan
 from codl.profiler.first_use import find_profiles, measure_references
 from codl.profiler.survey import Survey
 from codl.profiler.workload import load_workload
+from codl.session.playback import measure_launches, measure_nodes
 from tools.networks import NAMES, build
 
 
@@ -68,7 +70,7 @@ def main() -> int:
     for name, graph in _iterate_graphs(names, args.folder):
         for index, device in enumerate(devices):
             plan = plan_single(graph, device=device.info.name)
-            measured = _measure(graph, plan, [device], surveys[index], predictors[index])
+            measured = _measure_network(graph, plan, surveys[index], predictors[index])
             told = {device.info.name: predictors[index], f"{device.info.name} borrowed": relatives[index]}
             for what, predictor in told.items():
                 if predictor is not None:
@@ -77,8 +79,8 @@ def main() -> int:
                     print(f"{name:20} {what:40} {measured / 1e3:8.2f} ms predicted {ratio:.3f}", flush=True)
         for _ in range(int(np.sum(drawn == name))):
             plan = _draw_chain_plan(graph, [device.info.name for device in devices], rng)
-            measured = _measure(graph, plan, devices, surveys[0], predictors[0])
-            ratio = _predict(graph, plan, predictors) / measured
+            measured = _measure_chain(graph, plan, surveys, predictors[0])
+            ratio = _predict_chain(graph, plan, predictors) / measured
             errors.setdefault("chains", []).append(ratio - 1)
             print(
                 f"{name:20} {_describe(plan):40} {measured / 1e3:8.2f} ms predicted {ratio:.3f}", flush=True
@@ -125,24 +127,49 @@ def _iterate_graphs(names: Sequence[str], folder: Path | None) -> Iterator[tuple
             yield name, load_model(path).graph
 
 
-def _measure(
-    graph: Graph, plan: Plan, devices: Sequence[Device], survey: Survey, predictor: Predictor
-) -> float:
-    """Return what a plan takes, in us of the moment that the profile speaks of."""
-    databases = load_databases(device.info for device in devices)
-    executable = compile_plan(graph, plan, devices, databases=databases)
+def _measure_network(graph: Graph, plan: Plan, survey: Survey, predictor: Predictor) -> float:
+    """Return what a network takes on one device, in us of the moment that its profile speaks of."""
+    taken = measure_launches(_compile(graph, plan, [survey]), survey, _draw_feeds(graph))
+    return taken * predictor.profile.reference_us[COMPUTE]
+
+
+def _measure_chain(graph: Graph, plan: Plan, surveys: Sequence[Survey], predictor: Predictor) -> float:
+    """Return what the chain of a plan takes, in us of the moment that the first profile speaks of."""
+    executable = _compile(graph, plan, surveys)
+    taken = measure_nodes(executable, surveys, _draw_feeds(graph), nodes=_find_chain(plan).nodes)
+    return taken * predictor.profile.reference_us[COMPUTE]
+
+
+def _compile(graph: Graph, plan: Plan, surveys: Sequence[Survey]) -> Executable:
+    devices = [survey.stopwatch.device for survey in surveys]
+    return compile_plan(graph, plan, devices, databases=load_databases(device.info for device in devices))
+
+
+def _draw_feeds(graph: Graph) -> Mapping[str, FloatArray]:
     rng = np.random.default_rng(0)
-    feeds = {name: rng.standard_normal(graph.shape(name), np.float32) for name in graph.inputs}
-    executable.run(feeds)
-    taken = survey.measure_run(partial(executable.run, feeds))
-    return taken.ratios[COMPUTE] * predictor.profile.reference_us[COMPUTE]
+    return {name: rng.standard_normal(graph.shape(name), np.float32) for name in graph.inputs}
+
+
+def _find_chain(plan: Plan) -> Chain:
+    (chain,) = (step for step in plan.steps if isinstance(step, Chain))
+    return chain
+
+
+def _price(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> Plan:
+    return price_plan(plan, graph, predictors, arrange([predictor.info for predictor in predictors]))
 
 
 def _predict(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> float:
-    priced = price_plan(plan, graph, predictors, arrange([predictor.info for predictor in predictors]))
+    priced = _price(graph, plan, predictors)
     if priced.predicted_us is None:
         sys.exit(f"{graph.name}: a part of it runs on the host, which nobody predicts")
     return priced.predicted_us
+
+
+def _predict_chain(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> float:
+    total_us = _find_chain(_price(graph, plan, predictors)).total_us
+    assert total_us is not None
+    return total_us
 
 
 def _time_predictions(predictor: Predictor, *, count: int = 10_000) -> float:
@@ -191,7 +218,7 @@ def _draw_chain_plan(graph: Graph, names: Sequence[str], rng: np.random.Generato
 
 
 def _describe(plan: Plan) -> str:
-    (chain,) = (step for step in plan.steps if isinstance(step, Chain))
+    chain = _find_chain(plan)
     return f"{len(chain.nodes)} nodes from {chain.nodes[0]}, axis {chain.axis}"
 
 

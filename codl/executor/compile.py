@@ -1,6 +1,6 @@
 """From a plan to prepared calls: kernels bound, transfers laid out, meeting points fixed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from codl.executor.images import describe_work, plan_images
 from codl.executor.placement import Placement
 from codl.executor.run import Executable
 from codl.executor.scratch import Scratch
-from codl.executor.trace import EventKind, Label
+from codl.executor.trace import Entry, EventKind, Label
 from codl.executor.weights import Weights
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.ops import Concat
@@ -32,9 +32,6 @@ from codl.plan.residency import HOST, Transfer, step_nodes
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
-
-Entry = tuple[Callable[[], object], Label | None]
-"""A prepared call and what it does; None for one that no trace shows."""
 
 
 def compile_plan(

@@ -11,7 +11,7 @@ from codl.devices.limits import pinned_caller
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
 from codl.executor.placement import Placement
-from codl.executor.trace import Label, Trace, play_traced
+from codl.executor.trace import Entry, Label, Trace, play_traced
 from codl.ir.graph import FloatArray, Graph
 from codl.plan.steps import Plan
 
@@ -74,6 +74,11 @@ class Executable:
             outputs = self._give()
         self._keep_what_was_made()
         return outputs
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What a run does between its inputs and its outputs, for those who look at single calls."""
+        return tuple(zip(self._script, self._labels, strict=True))
 
     def run_traced(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], Trace]:
         """Return what `run` does, and when each launch, copy and wait took place.

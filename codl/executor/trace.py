@@ -36,7 +36,8 @@ class EventKind(StrEnum):
     """ONNX Runtime computes nodes on the CPU."""
 
 
-_KERNELS = (EventKind.LAUNCH, EventKind.PUBLISH)
+KERNELS = (EventKind.LAUNCH, EventKind.PUBLISH)
+"""What devices do; the rest is the host's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,10 @@ class Label:
     """Index among the plan's devices; of a host call `HOST`."""
     name: str = ""
     """Node of a launch or host call, tensor of a copy; empty for a wait."""
+
+
+Entry = tuple[Callable[[], object], Label | None]
+"""A prepared call and what it does; None for one that no trace shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,7 @@ class Trace:
 
     def device_us(self, device: str) -> float:
         """Return how long kernels ran on a device."""
-        return sum(e.duration_us for e in self.events if e.device == device and e.kind in _KERNELS)
+        return sum(e.duration_us for e in self.events if e.device == device and e.kind in KERNELS)
 
 
 _Played = tuple[Label, float, float, Any]
@@ -111,7 +116,7 @@ def play_traced(
     events = []
     for label, called_us, call_us, result in played:
         start_us, event_us = called_us, call_us
-        if label.kind in _KERNELS:
+        if label.kind in KERNELS:
             _, kernel_us, event_us = _read_clock(result, devices[label.device])
             start_us = offsets[label.device] + kernel_us
         events.append(
@@ -135,7 +140,7 @@ def _find_offsets(played: Sequence[_Played], devices: Sequence[str]) -> dict[int
     """
     offsets: dict[int, float] = {}
     for label, called_us, _, result in played:
-        if label.kind in _KERNELS:
+        if label.kind in KERNELS:
             queued_us, _, _ = _read_clock(result, devices[label.device])
             bound = called_us - queued_us
             offsets[label.device] = max(bound, offsets.get(label.device, bound))

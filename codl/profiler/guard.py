@@ -61,6 +61,10 @@ class Guard:
         self._known.append(seconds)
         return seconds <= _SLACK * self.quiet_seconds
 
+    def are_quiet(self, *seconds: float) -> bool:
+        """Return whether all of some readings are quiet, and remember each."""
+        return all([self.is_quiet(reading) for reading in seconds])  # noqa: C419
+
     @property
     def quiet_seconds(self) -> float:
         """What a reading takes when the machine is quiet."""

@@ -34,7 +34,6 @@ STREAM_BYTES = 1 << 26
 """What the memory-bound reference moves."""
 _WAIT_SECONDS = 0.3
 """For a quiet moment, at most, in one round."""
-_RUN_PATIENCE_SECONDS = 4.0
 _RECENT, _LEAST_KNOWN = 30, 6
 """Readings of the memory-bound reference that tell what it takes at present."""
 _QUIET_PERCENT = 10
@@ -46,7 +45,7 @@ REFERENCE_WALKS = 1 << 10
 
 Play = Callable[[], npt.NDArray[np.float64]]
 """Returns in seconds what a guard before, the work and a guard after took, [plays, 3]."""
-_Reading = tuple[float, float]
+Reading = tuple[float, float]
 """Seconds, and how many times longer than the guards beside."""
 
 
@@ -78,7 +77,8 @@ class Survey:
         self.stopwatch = Stopwatch(device)
         self._sweep = prepare_sweep(self.stopwatch.device)
         self._pool = ConstantPool(self.stopwatch.device)
-        self._guard = Guard(self.stopwatch)
+        self.guard = Guard(self.stopwatch)
+        """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
         self._streamed: list[float] = []
         """What the memory-bound reference took in quiet moments, in seconds, the latest last."""
@@ -109,7 +109,7 @@ class Survey:
         self.device.store_programs(only_quickly=True)
         with pinned_caller():  # once, not for every row
             times = self._take(
-                {key: partial(row.play, self._guard.call) for key, row in rows.items()},
+                {key: partial(row.play, self.guard.call) for key, row in rows.items()},
                 patience_seconds=self._patience_seconds,
             )
         again = repeats or {}
@@ -125,66 +125,57 @@ class Survey:
         """
         return PreparedCase(case, self.stopwatch, self._sweep, self._pool)
 
-    def measure_run(self, run: Callable[[], object]) -> Times:
-        """Return how long something takes that the host waits for, such as an inference."""
+    def read_guard(self) -> float:
+        """Return what the guard takes now, in seconds."""
+        return self.stopwatch.time([self.guard.call])
 
-        def play() -> npt.NDArray[np.float64]:
-            before = self._read_guard()
-            start = time.perf_counter()
-            run()
-            taken = time.perf_counter() - start
-            return np.array([[before, taken, self._read_guard()]])
-
-        return self._take({"run": play}, patience_seconds=_RUN_PATIENCE_SECONDS)["run"]
+    def count_references(self, guards: float) -> float:
+        """Return how many compute-bound references take as long as so many guards."""
+        return guards * self.guard.rounds / REFERENCE_WALKS
 
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""
         return {
-            COMPUTE: self._guard.quiet_seconds * _US * REFERENCE_WALKS / self._guard.rounds,
+            COMPUTE: self.guard.quiet_seconds * _US * REFERENCE_WALKS / self.guard.rounds,
             MEMORY: float(np.percentile(self._streamed, _QUIET_PERCENT)) * _US,
         }
 
     def _take(self, rows: Mapping[str, Play], *, patience_seconds: float) -> dict[str, Times]:
         """Measure until there are enough quiet readings of each, between quiet readings of the references."""
-        quiet: dict[str, list[_Reading]] = {key: [] for key in rows}
-        others: dict[str, list[_Reading]] = {key: [] for key in rows}
+        quiet: dict[str, list[Reading]] = {key: [] for key in rows}
+        others: dict[str, list[Reading]] = {key: [] for key in rows}
         waiting, end = list(rows), time.monotonic() + patience_seconds * len(rows)
         for turn in range(MOST_ROUNDS):
-            self._guard.wait(max(0.0, min(_WAIT_SECONDS, end - time.monotonic())))
+            self.guard.wait(max(0.0, min(_WAIT_SECONDS, end - time.monotonic())))
             self._read_stream()
             for key in waiting if turn % 2 == 0 else reversed(waiting):
                 for before, taken, after in rows[key]().tolist():
-                    both = [self._guard.is_quiet(before), self._guard.is_quiet(after)]
-                    beside = (before + after) / 2
-                    (quiet if all(both) else others)[key].append((taken, taken / beside))
+                    is_quiet = self.guard.are_quiet(before, after)
+                    (quiet if is_quiet else others)[key].append((taken, 2 * taken / (before + after)))
             waiting = [key for key in waiting if len(quiet[key]) < NEEDED]
             if not waiting or (turn >= LEAST_ROUNDS and time.monotonic() > end):
                 break
         return {key: self._summarise(quiet[key], others[key]) for key in rows}
 
-    def _summarise(self, quiet: Sequence[_Reading], others: Sequence[_Reading]) -> Times:
-        seconds, relative = np.array(quiet or others).T
-        if not quiet:
-            seconds, relative = (np.sort(one)[:LEAST_ROUNDS] for one in (seconds, relative))
+    def _summarise(self, quiet: Sequence[Reading], others: Sequence[Reading]) -> Times:
+        seconds, guards = sort_out(quiet, others)
+        relative = [reading[1] for reading in quiet]
         return Times(
             ratios={
-                COMPUTE: _average_faster(relative) * self._guard.rounds / REFERENCE_WALKS,
-                MEMORY: _average_faster(seconds) / _average_faster(self._streamed[-_RECENT:]),
+                COMPUTE: self.count_references(guards),
+                MEMORY: seconds / _average_faster(self._streamed[-_RECENT:]),
             },
-            spread=float(np.median(relative) / max(relative.min(), 1e-12)) - 1 if quiet else DISTURBED,
+            spread=float(np.median(relative)) / max(min(relative), 1e-12) - 1 if quiet else DISTURBED,
             rounds=len(quiet),
         )
 
     def _read_stream(self) -> None:
         """Run the memory-bound reference; what it takes in a quiet moment is remembered."""
-        groups = [[self._guard.call], [self._stream], [self._guard.call]]
+        groups = [[self.guard.call], [self._stream], [self.guard.call]]
         ((before, taken, after),) = self.stopwatch.time_groups(groups).tolist()
-        is_quiet = all([self._guard.is_quiet(before), self._guard.is_quiet(after)])
+        is_quiet = self.guard.are_quiet(before, after)
         if is_quiet or len(self._streamed) < _LEAST_KNOWN:
             self._streamed.append(taken)
-
-    def _read_guard(self) -> float:
-        return self.stopwatch.time([self._guard.call])
 
     def _make_sample(self, case: Case, times: Times, repeat_of: float | None) -> Sample:
         row = case.selection.implementation
@@ -205,6 +196,14 @@ class Survey:
             at=time.time(),
             repeat_of=repeat_of,
         )
+
+
+def sort_out(quiet: Sequence[Reading], others: Sequence[Reading]) -> Reading:
+    """Return what something takes in quiet moments: what was read in such, or the least of the rest."""
+    seconds, relative = np.array(quiet or others).T
+    if not quiet:
+        seconds, relative = (np.sort(one)[:LEAST_ROUNDS] for one in (seconds, relative))
+    return _average_faster(seconds), _average_faster(relative)
 
 
 def _average_faster(readings: Sequence[float] | npt.NDArray[np.float64]) -> float:

@@ -1,0 +1,55 @@
+"""Plans played call by call between guards, with what they compute unchanged."""
+
+import numpy as np
+import pytest
+
+from codl.devices.drivers import OpenedDevice
+from codl.devices.opencl import open_device
+from codl.errors import ProfileError
+from codl.executor.compile import compile_plan
+from codl.executor.run import Executable
+from codl.partitioner.even import plan_even, plan_single
+from codl.plan.steps import Plan
+from codl.profiler.survey import Survey
+from codl.session.playback import measure_launches, measure_nodes
+from tests.graphs import residual_block
+
+GRAPH = residual_block(height=48, channels=32)
+FEEDS = {"x": np.ones(GRAPH.shape("x"), np.float32)}
+
+
+@pytest.fixture(scope="module")
+def surveys(devices: tuple[OpenedDevice, ...]) -> list[Survey]:
+    """Of two devices of this machine."""
+    if len(devices) < 2:
+        pytest.skip("needs two devices")
+    return [Survey(open_device(opened.info.name)) for opened in devices[:2]]
+
+
+def prepare(plan: Plan, surveys: list[Survey]) -> Executable:
+    return compile_plan(GRAPH, plan, [survey.stopwatch.device for survey in surveys])
+
+
+def test_network_takes_time_on_one_device_and_stays_right(surveys: list[Survey]) -> None:
+    name = surveys[0].device.info.name
+    executable = prepare(plan_single(GRAPH, device=name), surveys[:1])
+    expected = executable.run(FEEDS)["y"]
+
+    assert measure_launches(executable, surveys[0], FEEDS, patience_seconds=0.2) > 0
+    np.testing.assert_array_equal(executable.run(FEEDS)["y"], expected)
+
+
+def test_part_of_a_plan_takes_time_on_two_devices(surveys: list[Survey]) -> None:
+    names = [survey.device.info.name for survey in surveys]
+    executable = prepare(plan_even(GRAPH, devices=names, max_chain_length=2), surveys)
+
+    taken = measure_nodes(executable, surveys, FEEDS, nodes=["conv_a"], patience_seconds=0.2)
+    assert taken > 0
+
+
+def test_nodes_that_nobody_computes_are_named(surveys: list[Survey]) -> None:
+    names = [survey.device.info.name for survey in surveys]
+    executable = prepare(plan_even(GRAPH, devices=names), surveys)
+
+    with pytest.raises(ProfileError, match="conv_x"):
+        measure_nodes(executable, surveys, FEEDS, nodes=["conv_x"], patience_seconds=0.2)
