@@ -1,9 +1,12 @@
 """Sets up `.venv` and passes the tests: ruff, mypy, then pytest, which gets the arguments given here.
 
+On two cores or more pytest runs in two processes: most of the time drivers compile, each in one thread.
+
 Example:
     python3 tools/test.py -k regions
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 from tools.setup_env import enter_environment, install_browser  # noqa: E402
 
+PARALLEL = ("-n", "2", "--dist", "worksteal") if (os.cpu_count() or 1) > 1 else ()
+
 
 def main() -> int:
     """Run every step and return the exit code of the first that fails."""
@@ -29,7 +34,7 @@ def main() -> int:
         ("ruff check", ["ruff", "check", "."]),
         ("ruff format", ["ruff", "format", "--check", "."]),
         ("mypy", ["mypy"]),
-        ("pytest", ["pytest", *arguments]),
+        ("pytest", ["pytest", *PARALLEL, *arguments]),
     )
     took = []
     code = 0
