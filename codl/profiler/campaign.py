@@ -120,7 +120,9 @@ class Campaign:
 
     def _measure_workload(self, *, until: float) -> None:
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
-        self._measure(merge(self._works, streams), until=until, what="workload")
+        self._measure(
+            merge(self._works, streams), until=until, what="workload", least=0 if self._samples else 1
+        )
 
     def _measure_near_errors(self, *, until: float) -> None:
         """Measure relatives of what is predicted worst, rows that cost networks most time first."""
@@ -170,13 +172,20 @@ class Campaign:
         repeats: Mapping[str, float] | None = None,
         is_chosen: bool = False,
         is_again: bool = False,
+        least: int = 0,
     ) -> None:
+        """Measure cases until a share of the budget is used.
+
+        At least some batches are measured in any case: drivers may take long to compile the first kernels.
+        """
         done = set() if repeats is not None or is_again else {sample.key for sample in self._samples}
         wanted = _drop_known(cases, done)
-        while self._used() < until:
+        taken = 0
+        while taken < least or self._used() < until:
             batch = list(_take_batch(wanted))
             if not batch:
                 break
+            taken += 1
             self._report(what, self._used())
             by_key = {case.key: case for case in batch}
             for sample in self._survey.measure(batch, repeats=repeats, is_chosen=is_chosen):

@@ -57,6 +57,10 @@ def test_rows_are_learned(measured: tuple[Outcome, Path]) -> None:
         assert all(value > 0 for value in row.model.coefficients)
 
 
+def test_something_is_learned_in_no_time_at_all(tmp_path: Path, device: Device) -> None:
+    assert profile(device, tmp_path / "samples.jsonl", seconds=1e-3).profile.rows
+
+
 def test_device_is_learned(measured: tuple[Outcome, Path], device: Device) -> None:
     profile = measured[0].profile
 
