@@ -41,7 +41,7 @@ from codl.ir.ops import Conv2d, MatMul, Pool2d
 from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_single, share_bounds
 from codl.partitioner.planner import Method, Planner
-from codl.partitioner.tables import list_axes
+from codl.partitioner.positions import list_axes
 from codl.plan.check import find_problems
 from codl.plan.steps import Chain, Cut, Plan, Run
 from codl.profiler.workload import load_workload

@@ -1,8 +1,8 @@
 """All chains that end at a node, for all places to cut it at, followed backwards with their halos."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import combinations, product
 
 import numpy as np
@@ -11,7 +11,8 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
 from codl.latency.predictor import Predictor
 from codl.partitioner.order import Unit
-from codl.partitioner.tables import FAR, Floats, Ints, Tables
+from codl.partitioner.positions import Floats, Ints
+from codl.partitioner.tables import FAR, Tables
 from codl.plan.sharing import Arrangement, Sharing
 
 WHOLE = -1
@@ -87,6 +88,7 @@ class ChainFinder:
         self._slowdowns = read_slowdowns(tables.predictors)
         self._is_undisturbed = bool((self._slowdowns == 1).all())
         self._count = len(tables.predictors)
+        self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
         self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
     def iterate(self, last: int) -> Iterator[ChainBatch]:
@@ -105,6 +107,10 @@ class ChainFinder:
         """Return whether a tensor is read behind a position, or is an output."""
         return self._last_read.get(tensor, -1) > last
 
+    def list_published(self, tensors: Iterable[str], last: int) -> frozenset[str]:
+        """Return those of some tensors that are read behind a position, or are outputs."""
+        return frozenset(name for name in tensors if self.is_published(name, last))
+
     def _follow_back(self, last: int, axis: int) -> Iterator[ChainBatch]:
         tail = self._order[last].nodes[0]
         table = self._tables.find(tail).axes[axis]
@@ -113,7 +119,7 @@ class ChainFinder:
         needs: dict[str, Reading] = {}
         bounds: dict[str, Ints] = {}
         sums = np.zeros((count, self._count, 2))
-        alone_us = np.zeros(self._count)
+        alone_us = [0.0] * self._count
         groups: list[set[str]] = []
         copies: dict[str, Floats] = {}
         for first in range(last, max(-1, last - self._most), -1):
@@ -131,26 +137,29 @@ class ChainFinder:
                 own = _cut(shares, table.length, table.granule)
                 bounds[node.output] = own
                 mine = Reading(axis=axis, low=own[:, :-1], high=own[:, 1:])
-                need = mine if need is None else _join(need, mine)
-                sums[:, :, 0] += self._publish_us(found.size_bytes, table.length, need, mine)
+                if need is None:
+                    need = mine
+                else:
+                    need = _join(need, mine)
+                    sums[:, :, 0] += self._publish_us(found.size_bytes, table.length, need, mine)
             if need is None:
                 return
             low, high = need.low, need.high
             if need.axis == WHOLE:
                 low, high = np.zeros_like(low), np.where(high > low, table.length, 0)
-            if not is_published:
-                sums += copies.pop(node.output, 0.0)
+            if not is_published and node.output in copies:
+                sums += copies.pop(node.output)
             taken = table.take(low, high)
             if isinstance(node.op, Concat):
                 sums += self._copy_inputs(node, taken, copies, is_published=is_published)
             else:
                 sums += taken
-            alone_us = alone_us + found.whole[:, 0]
+            alone_us = [us + more for us, more in zip(alone_us, found.whole[:, 0].tolist(), strict=True)]
             self._read_inputs(node, axis, (low, high), needs)
             groups = _join_groups(groups, node, self._graph)
             busy = self._slow_down(sums)
-            span = busy.max(axis=1)
-            if span.min() > 1.2 * alone_us.min():  # halos have eaten it
+            span = reduce(np.maximum, busy.T)
+            if span.min() > 1.2 * min(alone_us):  # halos have eaten it
                 return
             if len(groups) == 1:
                 yield ChainBatch(
@@ -188,15 +197,18 @@ class ChainFinder:
         """Add what a node's slices between some edges read to what is needed."""
         (low, high), table = edges, self._tables.find(node).axes[axis]
         is_empty = high <= low
+        has_empty = bool(is_empty.any())
+        begins, ends = (np.where(is_empty, 0, low), np.where(is_empty, 0, high)) if has_empty else edges
         for name, need in zip(node.inputs, table.needs, strict=True):
             if name in self._graph.constants:
                 continue
             if need.low is None or need.high is None:
-                reading = Reading(axis=WHOLE, low=np.where(is_empty, FAR, 0), high=np.where(is_empty, 0, 1))
+                begin, end = np.zeros_like(low), np.ones_like(high)
             else:
-                begin = np.where(is_empty, FAR, need.low[np.where(is_empty, 0, low)])
-                end = np.where(is_empty, 0, need.high[np.where(is_empty, 0, high)])
-                reading = Reading(axis=axis, low=begin, high=end)
+                begin, end = need.low.take(begins), need.high.take(ends)
+            if has_empty:
+                begin, end = np.where(is_empty, FAR, begin), np.where(is_empty, 0, end)
+            reading = Reading(axis=WHOLE if need.low is None else axis, low=begin, high=end)
             known = needs.get(name)
             needs[name] = reading if known is None else _join(known, reading)
 
@@ -205,8 +217,7 @@ class ChainFinder:
         part = np.maximum(own.high - own.low, 0)
         is_more = (need.low < own.low) | (need.high > own.high) if need.axis != WHOLE else part < length
         moved = 2.0 * size_bytes * part / length / self._tables.bandwidths
-        launches = np.array([one.profile.launch_us for one in self._tables.predictors])
-        return np.where(is_more & (part > 0), moved + launches, 0.0)
+        return np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
 
     def _slow_down(self, sums: Floats) -> Floats:
         """Return [candidate, device] times beside each other: as slow as what others do, while they do it."""
@@ -233,9 +244,7 @@ def make_single(graph: Graph, order: Sequence[Unit], finder: ChainFinder, positi
     """Return the candidates that run one operator whole: one for each device."""
     node = order[position].nodes[0]
     alone_us = finder.find_single_us(position)
-    count = len(alone_us)
-    bounds = np.tril(np.ones((count + 1, count), np.int64), -1).T
-    low, high = bounds[:, :-1], bounds[:, 1:]
+    bounds, low, high, ratios = _list_whole(len(alone_us))
     return ChainBatch(
         first=position,
         last=position,
@@ -244,8 +253,16 @@ def make_single(graph: Graph, order: Sequence[Unit], finder: ChainFinder, positi
         reads={name: Reading(axis=WHOLE, low=low, high=high) for name in graph.activations(node)},
         busy_us=np.diag(alone_us),
         span_us=alone_us,
-        ratios=high[:, 0].astype(np.float64),
+        ratios=ratios,
     )
+
+
+@lru_cache(maxsize=16)
+def _list_whole(devices: int) -> tuple[Ints, Ints, Ints, Floats]:
+    """Return boundaries of a tensor that each device has whole in turn, their edges, and first shares."""
+    bounds = np.tril(np.ones((devices + 1, devices), np.int64), -1).T
+    low, high = bounds[:, :-1], bounds[:, 1:]
+    return bounds, low, high, high[:, 0].astype(np.float64)
 
 
 def read_slowdowns(predictors: Sequence[Predictor]) -> Floats:
@@ -310,13 +327,13 @@ def _join(one: Reading, other: Reading) -> Reading:
 
 def _join_groups(groups: Sequence[set[str]], node: Node, graph: Graph) -> list[set[str]]:
     """Return which nodes of a stretch hang together, with one more at its beginning."""
-    readers = {reader.name for reader in graph.consumers[node.output]}
+    readers = [reader.name for reader in graph.consumers[node.output]]
     joined, rest = {node.name}, []
     for group in groups:
-        if group & readers:
-            joined |= group
-        else:
+        if group.isdisjoint(readers):
             rest.append(group)
+        else:
+            joined |= group
     return [joined, *rest]
 
 

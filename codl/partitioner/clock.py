@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-import numpy.typing as npt
-
 from codl.latency.predictor import Predictor
 from codl.plan.timeline import HOST_TRACK, Span
 
+Slowdown = tuple[tuple[float, float], tuple[float, float]]
+_UNDISTURBED: Slowdown = ((1.0, 1.0), (1.0, 1.0))
 _NOTHING = 1e-9
 """Less work than this is none, in us."""
 
@@ -27,6 +26,11 @@ class Work:
     name: str = ""
     start_us: float | None = None
     """When it began; None as long as it has not."""
+
+    @property
+    def memory_share(self) -> float:
+        """How much of what is left memory limits, in [0, 1]."""
+        return min(1.0, self.memory_us / self.us)
 
 
 class Clock:
@@ -148,11 +152,15 @@ class Clock:
 
     def _slowdown(self, device: int) -> float:
         """Return by how much a device is slower for what the others do at the moment."""
-        own = _mix(self._queues[device][0])
+        own = self._queues[device][0].memory_share
         factor = 1.0
         for other, queue in enumerate(self._queues):
             if other != device and queue:
-                factor *= float(own @ self._tables[device][other] @ _mix(queue[0]))
+                beside = queue[0].memory_share
+                (calm, mixed), (disturbed, both) = self._tables[device][other]
+                factor *= (1 - own) * (calm * (1 - beside) + mixed * beside) + own * (
+                    disturbed * (1 - beside) + both * beside
+                )
         return factor
 
 
@@ -172,19 +180,11 @@ def find_meeting_us(predictors: Sequence[Predictor], devices: Sequence[int]) -> 
     return max(one.find_meeting(other.profile.name).median_us for one, other in pairs)
 
 
-def _mix(work: Work) -> npt.NDArray[np.float64]:
-    share = min(1.0, work.memory_us / work.us)
-    return np.array([1 - share, share])
-
-
-def _read_slowdowns(
-    predictors: Sequence[Predictor],
-) -> list[list[npt.NDArray[np.float64]]]:
+def _read_slowdowns(predictors: Sequence[Predictor]) -> list[list[Slowdown]]:
     """Return [device][other] how much slower the device is; one never measured with it disturbs nothing."""
-    nothing = np.ones((2, 2))
 
-    def find(one: Predictor, other: Predictor) -> npt.NDArray[np.float64]:
+    def find(one: Predictor, other: Predictor) -> Slowdown:
         neighbour = one.profile.neighbours.get(other.profile.name)
-        return nothing if neighbour is None else np.asarray(neighbour.slowdown, np.float64)
+        return _UNDISTURBED if neighbour is None else neighbour.slowdown
 
     return [[find(one, other) for other in predictors] for one in predictors]

@@ -12,10 +12,10 @@ import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
-from codl.partitioner.dynamic import Choice
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
-from codl.partitioner.tables import Floats, Ints
+from codl.partitioner.positions import Floats, Ints
+from codl.partitioner.states import Choice
 
 WINDOW = 0.3
 """By how much a chain's share may differ from its head's."""

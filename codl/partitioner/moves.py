@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from codl.latency.predictor import Predictor
-from codl.partitioner.tables import Floats
+from codl.partitioner.positions import Floats
 from codl.plan.sharing import Arrangement, Sharing
 
 
@@ -26,7 +27,7 @@ class MoveCosts:
     reading_us: Floats
     """[device, 3] The host's time to read outputs."""
 
-    @property
+    @cached_property
     def is_free(self) -> bool:
         """Whether transfers cost nothing but meetings."""
         return not (self.host_us.any() or self.queue_us.any())
@@ -37,14 +38,13 @@ class MoveCosts:
         count = awaited.shape[-1]
         for device in range(count):
             found = np.where(awaited[..., device], np.maximum(found, self.meeting_us[device, device]), found)
-        is_pair = awaited.sum(axis=-1) > 1
-        if is_pair.any():
-            pairs = np.zeros_like(found)
-            for one, other in combinations(range(count), 2):
-                both = awaited[..., one] & awaited[..., other]
+        pairs, is_pair = np.zeros_like(found), np.zeros(found.shape, bool)
+        for one, other in combinations(range(count), 2):
+            both = awaited[..., one] & awaited[..., other]
+            if both.any():
                 pairs = np.where(both, np.maximum(pairs, self.meeting_us[one, other]), pairs)
-            found = np.where(is_pair, pairs, found)
-        return found
+                is_pair |= both
+        return np.where(is_pair, pairs, found)
 
 
 def find_move_costs(predictors: Sequence[Predictor], arrangement: Arrangement) -> MoveCosts:

@@ -11,14 +11,18 @@ import numpy as np
 from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
+from codl.partitioner.beam import BEAM
 from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
 from codl.partitioner.cost import Pricer
-from codl.partitioner.dynamic import BEAM, Choice, DynamicProgram, choose_candidates
+from codl.partitioner.dynamic import DynamicProgram
 from codl.partitioner.even import plan_host, plan_single
 from codl.partitioner.greedy import GreedyChains
 from codl.partitioner.moves import MoveCosts, find_move_costs
+from codl.partitioner.options import choose_candidates
 from codl.partitioner.order import Unit, order_units
-from codl.partitioner.tables import Floats, Tables
+from codl.partitioner.positions import Floats
+from codl.partitioner.states import Choice
+from codl.partitioner.tables import Tables
 from codl.plan.residency import find_published
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
@@ -140,12 +144,12 @@ class Planner:
     def list_batches(self, position: int) -> list[ChainBatch]:
         """Return all that dynamic programming may make of a stretch that begins at a position."""
         single = make_single(self.graph, self._order, self._finder, position)
-        return [single, *self._worthy.get(position, ())]
+        return [single, *map(choose_candidates, self._worthy.get(position, ()))]
 
     @cached_property
     def _worthy(self) -> Mapping[int, Sequence[ChainBatch]]:
         return {
-            first: [choose_candidates(batch) for batch in batches if self._is_worthy(batch)]
+            first: [batch for batch in batches if self._is_worthy(batch)]
             for first, batches in self.chains.items()
         }
 

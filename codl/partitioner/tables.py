@@ -7,29 +7,20 @@ together, less the whole: exact where times are sums over positions.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import lcm, prod
+from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
-from codl.catalog.spec import Parameters
 from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Region, input_boxes
 from codl.latency.predictor import Predictor
+from codl.partitioner.positions import Flags, Floats, Ints, Ruler, list_boxes, list_rulers
 from codl.partitioner.sorts import Sorts
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 FAR = 1 << 40
 """Where empty intervals begin, so that a hull with them is the other one."""
-_MOST_POSITIONS = 48
-"""Places along an axis whose slices are predicted; between them times are interpolated."""
-_LONGEST_AXIS = 4096
-"""What is longer, such as a list of all anchors of a detector, is no axis to cut along."""
-_WIDEST_PANEL = 32
-"""Channels that a kernel computes at once, where its parameters do not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +31,9 @@ class Need:
     """[length + 1] First position that a slice reads that begins here; None: slices read all of it."""
     high: Ints | None
     """[length + 1] One past the last position that a slice reads that ends here."""
+
+
+_WHOLE_NEED = Need(low=None, high=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +49,23 @@ class AxisTable:
     """[device, length + 1, 2] Time and memory's part of it, us, of a slice from the start to here."""
     tail: Floats
     """[device, length + 1, 2] Of a slice from here to the end."""
+    slices: Floats
+    """[device * (2 * length + 3), 2] For each device `head`, `tail`, and what nothing takes."""
     needs: tuple[Need, ...]
     """By input, constants included."""
 
     def take(self, low: Ints, high: Ints) -> Floats:
         """Return time and memory's part [count, device, 2] of each device's interval [count, device]."""
-        devices = np.arange(len(self.head))
-        is_empty = high <= low
-        found = self.head[devices, np.where(is_empty, 0, high)]
-        if len(self.head) > 2:
+        count, is_empty = len(self.head), high <= low
+        if count > 2:
+            devices = np.arange(count)
+            found = self.head[devices, np.where(is_empty, 0, high)]
             found = found + self.tail[devices, np.where(is_empty, 0, low)] - self.tail[devices, 0]
-        else:  # one interval begins at the start, the other ends at the end
-            found = np.where((low == 0)[:, :, None], found, self.tail[devices, np.where(is_empty, 0, low)])
-        return np.where(is_empty[:, :, None], 0.0, np.maximum(found, 0.0))
+            return np.where(is_empty[:, :, None], 0.0, np.maximum(found, 0.0))
+        # One interval begins at the start, the other ends at the end.
+        places = np.where(low == 0, high, low + self.length + 1)
+        places = np.where(is_empty, 2 * self.length + 2, places)
+        return self.slices.take(places + np.arange(count) * (2 * self.length + 3), axis=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +76,8 @@ class NodeTable:
     """[device, 2] Time and memory's part of it, us, of the whole operator."""
     axes: Mapping[int, AxisTable]
     """Those along which a cut saves work."""
+    reads: tuple[Region, ...]
+    """By input, what the whole operator reads of it."""
     size_bytes: int
     """Of the output."""
     uncertainty: float
@@ -113,6 +113,10 @@ class Tables:
             self._by_name[node.name] = table
         return table
 
+    def find_reads(self, node: Node) -> tuple[Region, ...]:
+        """Return what a whole operator with kernels reads of each input."""
+        return self.find(node).reads
+
     def look_up(self, node: Node, device: int, region: Region) -> tuple[float, float] | None:
         """Return time and memory's part of it, us, of a slice that a table has been asked for; else None."""
         table = self.find(node)
@@ -144,146 +148,94 @@ class Tables:
     def _make(self, node: Node) -> NodeTable:
         shape = self.graph.shape(node.output)
         selections = [predictor.choose(node, self.graph) for predictor in self.predictors]
-        plans = [
-            (axis, granule, _list_positions(shape[axis], granule))
-            for axis in list_axes(shape)
-            for granule in [_find_granule(node, axis, shape, [one.parameters for one in selections])]
-        ]
-        boxes, spans = _list_boxes(shape, plans)
-        times, uncertainty = [], 0.0
-        for predictor, selection in zip(self.predictors, selections, strict=True):
+        rulers = list_rulers(node, shape, [one.parameters for one in selections])
+        boxes = list_boxes(shape, rulers)
+        is_empty = boxes.is_empty
+        # Slices of nothing are described as the whole: so all devices are asked about the same boxes.
+        empty = is_empty[:, None]
+        boxes = Boxes(np.where(empty, 0, boxes.begin), np.where(empty, boxes.end[0], boxes.end))
+        values, uncertainty = np.empty((len(self.predictors), boxes.count, 2)), 0.0
+        for place, (predictor, selection) in enumerate(zip(self.predictors, selections, strict=True)):
             found = predictor.predict(node, self.graph, boxes, selection=selection)
-            times.append(np.stack([found.us, found.us * found.memory_share], axis=1))
+            values[place, :, 0] = found.us
+            values[place, :, 1] = found.us * found.memory_share
             uncertainty = max(uncertainty, found.uncertainty)
-        values = np.stack(times)
-        needs = input_boxes(node, self.graph, boxes)
-        axes = {}
-        for plan, (start, count) in zip(plans, spans, strict=True):
-            part = values[:, start : start + 2 * count]
-            table = self._read_axis(node, plan, values=part, needs=needs, start=start)
-            if table is not None:
-                axes[plan[0]] = table
+        values[:, is_empty] = 0.0
         # Whole, a concatenation's inputs lie inside its output as a rule: nothing is copied.
         whole = np.zeros_like(values[:, 0]) if isinstance(node.op, Concat) else values[:, 0]
+        needs = input_boxes(node, self.graph, boxes)
         return NodeTable(
             whole=whole,
-            axes=axes,
+            axes=self._read_axes(node, rulers, values=values, needs=needs, is_empty=is_empty),
+            reads=tuple(need.region(0) for need in needs),
             size_bytes=prod(shape) * FLOAT_BYTES,
             uncertainty=uncertainty,
         )
 
-    def _read_axis(
+    def _read_axes(
         self,
         node: Node,
-        plan: tuple[int, int, Ints],
+        rulers: Sequence[Ruler],
         *,
         values: Floats,
         needs: Sequence[Boxes],
-        start: int,
-    ) -> AxisTable | None:
-        """Return the table of one axis; None where a cut saves no work or reads more than intervals."""
-        axis, granule, positions = plan
-        length, count = int(positions[-1]), len(positions)
-        found, is_saving = [], False
+        is_empty: Flags,
+    ) -> dict[int, AxisTable]:
+        """Return the tables of all axes but those where a cut saves no work."""
+        rank, is_saving = len(self.graph.shape(node.output)), [False] * len(rulers)
+        found: list[list[Need]] = [[] for _ in rulers]
         for name, need in zip(node.inputs, needs, strict=True):
-            shape = self.graph.shape(name)
-            heads, tails = slice(start, start + count), slice(start + count, start + 2 * count)
-            begin, end = need.begin, need.end
-            varies = [
-                place
-                for place, extent in enumerate(shape)
-                if (end[heads][1:, place] != extent).any() or (begin[tails][:-1, place] != 0).any()
-            ]
-            is_saving = is_saving or bool(varies)
-            if name in self.graph.constants or not varies:
-                found.append(Need(low=None, high=None))
-                continue
-            if varies != [axis] or len(shape) != len(self.graph.shape(node.output)):
-                found.append(Need(low=None, high=None))
-                continue
-            low = np.where(need.is_empty[tails], shape[axis], begin[tails][:, axis])
-            high = np.where(need.is_empty[heads], 0, end[heads][:, axis])
-            full = np.arange(length + 1)
-            found.append(
-                Need(
-                    low=np.floor(np.interp(full, positions, low)).astype(np.int64),
-                    high=np.ceil(np.interp(full, positions, high)).astype(np.int64),
-                )
-            )
-        if not is_saving:
-            return None
-        return AxisTable(
-            length=length,
-            sampled=None if count == length + 1 else frozenset(positions.tolist()),
-            granule=granule,
-            head=_spread_out(values[:, :count], positions, granule, length, up=True),
-            tail=_spread_out(values[:, count:], positions, granule, length, up=False),
-            needs=tuple(found),
-        )
+            shape, is_constant = self.graph.shape(name), name in self.graph.constants
+            nothing = is_empty | need.is_empty
+            for place, varies in enumerate(_find_varying(need, shape, rulers)):
+                ruler = rulers[place]
+                is_saving[place] = is_saving[place] or any(varies)
+                # What moves along other axes too is no interval: all of it is read.
+                is_interval = len(shape) == rank and varies == [axis == ruler.axis for axis in range(rank)]
+                if is_constant or not is_interval:
+                    found[place].append(_WHOLE_NEED)
+                else:
+                    found[place].append(_read_need(need, nothing, ruler, shape[ruler.axis]))
+        return {
+            ruler.axis: _make_axis(ruler, values, tuple(found[place]))
+            for place, ruler in enumerate(rulers)
+            if is_saving[place]
+        }
 
 
-def list_axes(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the axes that planners may cut: height, channels and batch of images, all of other tensors."""
-    axes = (2, 1, 0) if len(shape) == 4 else range(len(shape))
-    return tuple(axis for axis in axes if 1 < shape[axis] <= _LONGEST_AXIS)
+def _make_axis(ruler: Ruler, values: Floats, needs: tuple[Need, ...]) -> AxisTable:
+    head = ruler.spread_out(values[:, ruler.heads], up=True)
+    tail = ruler.spread_out(values[:, ruler.tails], up=False)
+    slices = np.concatenate([head, tail, np.zeros_like(head[:, :1])], axis=1)
+    return AxisTable(
+        length=ruler.length,
+        sampled=None if ruler.is_complete else frozenset(ruler.positions.tolist()),
+        granule=ruler.granule,
+        head=head,
+        tail=tail,
+        slices=np.maximum(slices, 0.0).reshape(-1, 2),
+        needs=needs,
+    )
 
 
-def _find_granule(node: Node, axis: int, shape: Sequence[int], parameters: Sequence[Parameters]) -> int:
-    """Return how many positions kernels compute at once, 1 where the axis is too short for that."""
-    is_channel = axis == (1 if len(shape) == 4 else len(shape) - 1)
-    granule = 1
-    if is_channel:
-        granule = lcm(*(_find_panel(one) for one in parameters))
-        granule = granule if granule <= _WIDEST_PANEL else max(map(_find_panel, parameters))
-    elif len(shape) == 4 and axis == 2:
-        granule = getattr(node.op, "tile", (1, 1))[0]
-    while granule > 1 and 2 * granule > shape[axis]:
-        granule //= 2
-    return max(1, granule)
+def _find_varying(need: Boxes, shape: Sequence[int], rulers: Sequence[Ruler]) -> list[list[bool]]:
+    """Return, by ruler and axis of an input, whether some slices read less than all along it."""
+    if not rulers or not shape:
+        return [[] for _ in rulers]
+    heads = [edge for ruler in rulers for edge in (ruler.heads.start + 1, ruler.heads.stop)]
+    tails = [edge for ruler in rulers for edge in (ruler.tails.start, ruler.tails.stop - 1)]
+    ends = np.logical_or.reduceat(need.end != np.asarray(shape), heads, axis=0)[::2]
+    begins = np.logical_or.reduceat(need.begin != 0, tails, axis=0)[::2]
+    varies: list[list[bool]] = (ends | begins).tolist()
+    return varies
 
 
-def _find_panel(parameters: Parameters) -> int:
-    if "NR" in parameters:
-        return parameters["NR"]
-    return parameters.get("VECTOR", 8) * parameters.get("VECTORS", 1)
-
-
-def _list_positions(length: int, granule: int) -> Ints:
-    """Return the places of an axis that are predicted, its ends included."""
-    if length <= _MOST_POSITIONS:
-        return np.arange(length + 1)
-    count = -(-length // granule)
-    step = granule * -(-count // _MOST_POSITIONS)
-    return np.unique(np.append(np.arange(0, length, step), length))
-
-
-def _list_boxes(
-    shape: Sequence[int], plans: Sequence[tuple[int, int, Ints]]
-) -> tuple[Boxes, list[tuple[int, int]]]:
-    """Return the whole output, then slices from the start and to the end of each axis, and their places."""
-    count = 1 + 2 * sum(len(positions) for _, _, positions in plans)
-    begin = np.zeros((count, len(shape)), np.int64)
-    end = np.tile(np.asarray(shape, np.int64), (count, 1))
-    spans, start = [], 1
-    for axis, _, positions in plans:
-        size = len(positions)
-        end[start : start + size, axis] = positions
-        begin[start + size : start + 2 * size, axis] = positions
-        spans.append((start, size))
-        start += 2 * size
-    return Boxes(begin, end), spans
-
-
-def _spread_out(values: Floats, positions: Ints, granule: int, length: int, *, up: bool) -> Floats:
-    """Return values [device, positions, 2] at all places: at granules' edges, linear between samples."""
-    if len(positions) == length + 1:
-        return values
-    full = np.arange(length + 1)
-    if up:
-        full = np.minimum(-(-full // granule) * granule, length)
-    else:
-        full = np.where(full == length, length, full // granule * granule)
-    after = np.clip(np.searchsorted(positions, full), 1, len(positions) - 1)
-    before = after - 1
-    part = (full - positions[before]) / (positions[after] - positions[before])
-    return np.asarray(values[:, before] * (1 - part)[None, :, None] + values[:, after] * part[None, :, None])
+def _read_need(need: Boxes, nothing: Flags, ruler: Ruler, length: int) -> Need:
+    """Return the intervals that slices along an axis read of an input; nothing where ``nothing`` says so."""
+    low = np.where(nothing[ruler.tails], length, need.begin[ruler.tails, ruler.axis])
+    high = np.where(nothing[ruler.heads], 0, need.end[ruler.heads, ruler.axis])
+    if not ruler.is_complete:
+        full = np.arange(ruler.length + 1)
+        low = np.floor(np.interp(full, ruler.positions, low)).astype(np.int64)
+        high = np.ceil(np.interp(full, ruler.positions, high)).astype(np.int64)
+    return Need(low=low, high=high)

@@ -20,6 +20,7 @@ from codl.plan.residency import (
     share_step,
     step_nodes,
 )
+from codl.plan.shares import Sharer
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Host, Plan
 
@@ -106,15 +107,21 @@ class Schedule:
     """After the host has read the graph's outputs."""
 
 
-def make_schedule(graph: Graph, plan: Plan, arrangement: Arrangement) -> Schedule:
+def make_schedule(
+    graph: Graph, plan: Plan, arrangement: Arrangement, *, sharer: Sharer | None = None
+) -> Schedule:
     """Return what a run of ``plan`` does.
 
     Args:
         graph: The network.
         plan: A sound plan of it.
         arrangement: How its devices see each other's results.
+        sharer: Who has followed other plans of the network for the same devices.
     """
-    shares = tuple(share_step(step, graph, plan.devices) for step in plan.steps)
+    if sharer is None:
+        shares = tuple(share_step(step, graph, plan.devices) for step in plan.steps)
+    else:
+        shares = tuple(sharer.share(step) for step in plan.steps)
     return _Scheduler(graph, plan, shares, arrangement).run()
 
 

@@ -11,10 +11,10 @@ from codl.errors import PlanError
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.partitioner import dynamic
+from codl.partitioner import options
 from codl.partitioner.cost import price_plan
-from codl.partitioner.dynamic import Choice
 from codl.partitioner.planner import Method, Planner
+from codl.partitioner.states import Choice
 from codl.plan.check import check_plan, find_problems
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Host, Plan, Run
@@ -202,7 +202,7 @@ def test_chain_length_below_one_is_an_error(length: int) -> None:
 def test_dynamic_finds_what_brute_force_finds(
     slower: float, sharing: Sharing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dynamic, "_BEST_CUTS", 2)
+    monkeypatch.setattr(options, "_BEST_CUTS", 2)
     graph = residual_block(height=32, channels=16)
     planner = Planner(
         graph=graph,

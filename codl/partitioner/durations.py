@@ -1,0 +1,125 @@
+"""What slices, publications and transfers of one network take: a predictor is asked once about each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from codl.catalog.rows.copy import COPY_ROW, concat_batches
+from codl.catalog.spec import Selection
+from codl.ir.graph import Graph, Node, Shape
+from codl.ir.regions import Boxes, Region
+from codl.latency.predictor import Predictor
+from codl.partitioner.sorts import Sorts
+from codl.partitioner.tables import Tables
+from codl.plan.schedule import Launch, Schedule
+from codl.plan.steps import Plan
+
+Place = tuple[int, str, int]
+"""Step, node and device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time:
+    """Of one slice on one device working alone."""
+
+    us: float
+    memory_us: float
+    """As much of it as memory limits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Durations:
+    """Remembers what predictors have said."""
+
+    graph: Graph
+    predictors: Mapping[str, Predictor]
+    """By device name."""
+    tables: Tables | None = field(default=None, repr=False)
+    """What was predicted before, for the same devices in the same order."""
+    _known: dict[tuple[str, int, Region], Time] = field(default_factory=dict, repr=False)
+    _rests: dict[tuple[str, str, Region, frozenset[str]], Time] = field(default_factory=dict, repr=False)
+    _publications: dict[tuple[str, Shape, Region], float] = field(default_factory=dict, repr=False)
+    _sharing: dict[tuple[str, str], tuple[float, float, float]] = field(default_factory=dict, repr=False)
+
+    def times(self, plan: Plan, schedule: Schedule, inside: Mapping[Place, frozenset[str]]) -> None:
+        """Ask the predictors for all slices of a schedule at once: one question for each sort of operator.
+
+        Args:
+            plan: The plan.
+            schedule: What a run of it does.
+            inside: By step, node and device, inputs of concatenations that `time_rest` is asked about.
+        """
+        wanted: dict[tuple[str, int], tuple[Node, list[Region]]] = {}
+        for action in schedule.actions:
+            if not isinstance(action, Launch) or inside.get((action.step, action.node, action.device)):
+                continue
+            node, device = self.graph.nodes_by_name[action.node], plan.devices[action.device]
+            key = device, self._sorts.find(node), action.region
+            if key in self._known:
+                continue
+            found_before = self._look_up(node, device, action.region)
+            if found_before is not None:
+                self._known[key] = found_before
+            else:
+                wanted.setdefault(key[:2], (node, []))[1].append(action.region)
+        for (device, sort), (node, regions) in wanted.items():
+            distinct = list(dict.fromkeys(regions))
+            found = self.predictors[device].predict(node, self.graph, Boxes.of(distinct))
+            memory_us = found.us * found.memory_share
+            for region, us, slow in zip(distinct, found.us.tolist(), memory_us.tolist(), strict=True):
+                self._known[device, sort, region] = Time(us=us, memory_us=slow)
+
+    def time(self, node: Node, device: str, region: Region) -> Time:
+        """Return what a slice takes that `times` has asked for."""
+        return self._known[device, self._sorts.find(node), region]
+
+    def time_rest(self, node: Node, device: str, region: Region, inside: frozenset[str]) -> Time:
+        """Return what a concatenation takes when some inputs lie inside its output already."""
+        key = node.name, device, region, inside
+        if key not in self._rests:
+            self._rests[key] = self._predict_rest(node, self.predictors[device], region, inside)
+        return self._rests[key]
+
+    def _predict_rest(self, node: Node, predictor: Predictor, region: Region, inside: frozenset[str]) -> Time:
+        if inside.issuperset(node.inputs):
+            return Time(us=0.0, memory_us=0.0)
+        batches = [
+            batch
+            for batch in concat_batches(node, self.graph, Boxes.of([region]), predictor.info)
+            if batch.tensors[1].name not in inside
+        ]
+        if not batches:
+            return Time(us=0.0, memory_us=0.0)
+        found = predictor.predict_launches(Selection(implementation=COPY_ROW, parameters={}), batches)
+        us = float(found.us[0])
+        return Time(us=us, memory_us=us * float(found.memory_share[0]))
+
+    def time_publication(self, shape: Shape, region: Region, predictor: Predictor) -> float:
+        """Return what it takes to copy a region to where all devices see it, in us."""
+        key = predictor.info.name, shape, region
+        if key not in self._publications:
+            us = predictor.predict_publish("published", shape, Boxes.of([region]))
+            self._publications[key] = float(us[0])
+        return self._publications[key]
+
+    def find_sharing(self, kind: str, predictor: Predictor) -> tuple[float, float, float]:
+        """Return what a transfer, each of its bytes and each of its runs of bytes cost, in us."""
+        key = predictor.info.name, kind
+        if key not in self._sharing:
+            unit = np.eye(3)
+            found = predictor.predict_sharing(kind, calls=unit[0], bytes_=unit[1], rows=unit[2])
+            call, byte, row = found.tolist()
+            self._sharing[key] = call, byte, row
+        return self._sharing[key]
+
+    def _look_up(self, node: Node, device: str, region: Region) -> Time | None:
+        if self.tables is None:
+            return None
+        found = self.tables.look_up(node, list(self.predictors).index(device), region)
+        return None if found is None else Time(us=found[0], memory_us=found[1])
+
+    @cached_property
+    def _sorts(self) -> Sorts:
+        return Sorts(self.graph) if self.tables is None else self.tables.sorts

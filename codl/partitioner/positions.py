@@ -1,0 +1,137 @@
+"""Where axes are cut to see what slices take: which axes, which places, and what lies between them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.catalog.spec import Parameters
+from codl.ir.boxes import Boxes
+from codl.ir.graph import Node
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_MOST_POSITIONS = 48
+"""Places along an axis whose slices are predicted; between them times are interpolated."""
+_LONGEST_AXIS = 4096
+"""What is longer, such as a list of all anchors of a detector, is no axis to cut along."""
+_WIDEST_PANEL = 32
+"""Channels that a kernel computes at once, where its parameters do not tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruler:
+    """The places of one axis that are looked at, and where their slices stand among a node's boxes."""
+
+    axis: int
+    granule: int
+    """Positions that kernels compute at once."""
+    positions: Ints
+    """The ends of the axis included."""
+    start: int
+    """Of the slices from the start to each place; those from there to the end follow them."""
+
+    @property
+    def length(self) -> int:
+        """Of the axis."""
+        return int(self.positions[-1])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every position is looked at."""
+        return len(self.positions) == self.length + 1
+
+    @property
+    def heads(self) -> slice:
+        """Boxes of the slices from the start."""
+        return slice(self.start, self.start + len(self.positions))
+
+    @property
+    def tails(self) -> slice:
+        """Boxes of the slices to the end."""
+        return slice(self.start + len(self.positions), self.start + 2 * len(self.positions))
+
+    def spread_out(self, values: Floats, *, up: bool) -> Floats:
+        """Return values [device, positions, 2] at all places: at granules' edges, linear between samples."""
+        if self.is_complete:
+            return values
+        after, part = _find_neighbours(self.length, self.granule, up)
+        return np.asarray(values.take(after - 1, axis=1) * (1 - part) + values.take(after, axis=1) * part)
+
+
+def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameters]) -> list[Ruler]:
+    """Return where the axes of a node's output are looked at, given what its kernels are built with."""
+    found, start = [], 1
+    for axis in list_axes(shape):
+        granule = _find_granule(node, axis, shape, parameters)
+        positions = _list_positions(shape[axis], granule)
+        found.append(Ruler(axis=axis, granule=granule, positions=positions, start=start))
+        start += 2 * len(positions)
+    return found
+
+
+def list_boxes(shape: Sequence[int], rulers: Sequence[Ruler]) -> Boxes:
+    """Return the whole output, then slices from the start and to the end of each axis."""
+    count = 1 + 2 * sum(len(ruler.positions) for ruler in rulers)
+    begin = np.zeros((count, len(shape)), np.int64)
+    end = np.empty((count, len(shape)), np.int64)
+    end[:] = shape
+    for ruler in rulers:
+        end[ruler.heads, ruler.axis] = ruler.positions
+        begin[ruler.tails, ruler.axis] = ruler.positions
+    return Boxes(begin, end)
+
+
+def list_axes(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the axes that planners may cut: height, channels and batch of images, all of other tensors."""
+    axes = (2, 1, 0) if len(shape) == 4 else range(len(shape))
+    return tuple(axis for axis in axes if 1 < shape[axis] <= _LONGEST_AXIS)
+
+
+def _find_granule(node: Node, axis: int, shape: Sequence[int], parameters: Sequence[Parameters]) -> int:
+    """Return how many positions kernels compute at once, 1 where the axis is too short for that."""
+    is_channel = axis == (1 if len(shape) == 4 else len(shape) - 1)
+    granule = 1
+    if is_channel:
+        granule = lcm(*(_find_panel(one) for one in parameters))
+        granule = granule if granule <= _WIDEST_PANEL else max(map(_find_panel, parameters))
+    elif len(shape) == 4 and axis == 2:
+        granule = getattr(node.op, "tile", (1, 1))[0]
+    while granule > 1 and 2 * granule > shape[axis]:
+        granule //= 2
+    return max(1, granule)
+
+
+def _find_panel(parameters: Parameters) -> int:
+    if "NR" in parameters:
+        return parameters["NR"]
+    return parameters.get("VECTOR", 8) * parameters.get("VECTORS", 1)
+
+
+@lru_cache(maxsize=512)
+def _list_positions(length: int, granule: int) -> Ints:
+    """Return the places of an axis that are predicted, its ends included."""
+    if length <= _MOST_POSITIONS:
+        return np.arange(length + 1)
+    count = -(-length // granule)
+    step = granule * -(-count // _MOST_POSITIONS)
+    return np.unique(np.append(np.arange(0, length, step), length))
+
+
+@lru_cache(maxsize=512)
+def _find_neighbours(length: int, granule: int, up: bool) -> tuple[Ints, Floats]:
+    """Return the sample behind every place, and how far a place is from the one before it."""
+    positions = _list_positions(length, granule)
+    full = np.arange(length + 1)
+    if up:
+        full = np.minimum(-(-full // granule) * granule, length)
+    else:
+        full = np.where(full == length, length, full // granule * granule)
+    after = np.clip(np.searchsorted(positions, full), 1, len(positions) - 1)
+    before = after - 1
+    part = (full - positions[before]) / (positions[after] - positions[before])
+    return after, part[None, :, None]

@@ -1,0 +1,184 @@
+"""A run of a plan, walked through as its schedule says: what takes how long, and who waits for whom."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from codl.devices.memory import count_runs
+from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.ir.ops import Concat, HostCall
+from codl.ir.regions import Region
+from codl.latency.predictor import Predictor
+from codl.partitioner.clock import Clock, find_meeting_us
+from codl.partitioner.durations import Durations
+from codl.plan.memory import find_lying_inside
+from codl.plan.places import find_owner
+from codl.plan.residency import Transfer
+from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
+from codl.plan.sharing import Arrangement
+from codl.plan.steps import Plan, Step
+from codl.plan.timeline import Span
+
+S = TypeVar("S", bound=Step)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one step takes."""
+
+    device_us: list[float]
+    sharing_us: list[float]
+    """What each device's own queue does so that others see its results, or it sees theirs."""
+    moving_us: float = 0.0
+    """What the host waits for that purpose."""
+    sync_us: float = 0.0
+
+
+class Walk:
+    """A run of a plan, walked through action by action."""
+
+    def __init__(
+        self,
+        durations: Durations,
+        plan: Plan,
+        schedule: Schedule,
+        arrangement: Arrangement,
+        predictors: Sequence[Predictor],
+        *,
+        spans: list[Span] | None = None,
+    ) -> None:
+        self._durations, self._graph, self._plan = durations, durations.graph, plan
+        self._schedule, self._arrangement, self._predictors = schedule, arrangement, predictors
+        self._clock, count = Clock(predictors, spans), len(plan.devices)
+        self._tallies = [_Tally(device_us=[0.0] * count, sharing_us=[0.0] * count) for _ in plan.steps]
+        self._inside = _find_lying_inside(self._graph, schedule, arrangement)
+
+    def run(self) -> Plan:
+        """Return the plan with its predictions."""
+        self._durations.times(self._plan, self._schedule, self._inside)
+        steps = _find_steps(self._schedule, len(self._plan.steps))
+        for action, step in zip(self._schedule.actions, steps, strict=True):
+            self._take(action, step)
+        self._clock.feed()
+        last = len(self._plan.steps) - 1
+        for unmap in self._schedule.closing:
+            self._move("unmap", unmap.held.tensor, unmap.held.region, unmap.held.device, last)
+        return replace(
+            self._plan,
+            steps=tuple(self._write(step, index) for index, step in enumerate(self._plan.steps)),
+            profiles=tuple(predictor.profile.fingerprint for predictor in self._predictors),
+            predicted_us=self._clock.now_us,
+        )
+
+    def _write(self, step: S, index: int) -> S:
+        tally = self._tallies[index]
+        is_host = isinstance(self._graph.nodes_by_name[_first_node(step)].op, HostCall)
+        return replace(
+            step,
+            compute_us=None if is_host else max(tally.device_us),
+            share_us=tally.moving_us + max(tally.sharing_us),
+            sync_us=tally.sync_us,
+            total_us=None if is_host else self._clock.step_us.get(index, 0.0),
+            device_us=() if is_host else tuple(tally.device_us),
+        )
+
+    def _take(self, action: object, step: int) -> None:
+        match action:
+            case Launch():
+                self._launch(action)
+            case Publish(tensor=tensor, device=device, region=region):
+                self._publish(tensor, device, region, step)
+            case Meet(devices=devices):
+                self._clock.feed()
+                self._clock.wait(devices)
+                us = find_meeting_us(self._predictors, devices)
+                self._tallies[step].sync_us += us
+                self._clock.spend(us, step=step, kind="wait")
+            case Copy(transfer=transfer):
+                self._copy(transfer, step)
+            case Map(tensor=tensor, region=region, device=device):
+                self._move("map", tensor, region, device, step)
+            case Unmap(held=held):
+                self._move("unmap", held.tensor, held.region, held.device, step)
+            case Call():
+                self._clock.feed()
+
+    def _publish(self, tensor: str, device: int, region: Region, step: int) -> None:
+        shape = self._graph.shape(tensor)
+        us = self._durations.time_publication(shape, region, self._predictors[device])
+        self._tallies[step].sharing_us[device] += us
+        self._clock.tell(device, step=step, us=us, memory_us=us, kind="publish", name=tensor)
+
+    def _launch(self, action: Launch) -> None:
+        node, device = self._graph.nodes_by_name[action.node], action.device
+        inside = self._inside.get((action.step, action.node, device), frozenset())
+        if inside:
+            time = self._durations.time_rest(node, self._plan.devices[device], action.region, inside)
+        else:
+            time = self._durations.time(node, self._plan.devices[device], action.region)
+        self._tallies[action.step].device_us[device] += time.us
+        self._clock.tell(
+            device, step=action.step, us=time.us, memory_us=time.memory_us, kind="launch", name=action.node
+        )
+
+    def _copy(self, transfer: Transfer, step: int) -> None:
+        """Price a copy through the host: the host waits for what it reads, the destination's queue writes."""
+        if self._arrangement.is_discrete(transfer.source):
+            self._move("read", transfer.tensor, transfer.region, transfer.source, step)
+        if self._arrangement.is_discrete(transfer.destination):
+            device = transfer.destination
+            us = self._find_sharing_us("write", transfer.tensor, transfer.region, device)
+            self._tallies[step].sharing_us[device] += us
+            self._clock.tell(device, step=step, us=us, memory_us=us, kind="write", name=transfer.tensor)
+
+    def _move(self, kind: str, tensor: str, region: Region, device: int, step: int) -> None:
+        us = self._find_sharing_us(kind, tensor, region, device)
+        self._tallies[step].moving_us += us
+        other, size = self._plan.devices[device], region.size * FLOAT_BYTES
+        self._clock.spend(us, step=step, kind=kind, name=tensor, other=other, size=size)
+
+    def _find_sharing_us(self, kind: str, tensor: str, region: Region, device: int) -> float:
+        runs = count_runs(region, Region.whole(self._graph.shape(tensor)))
+        call, byte, row = self._durations.find_sharing(kind, self._predictors[device])
+        return call + byte * region.size * FLOAT_BYTES + row * runs
+
+
+def _first_node(step: Step) -> str:
+    return step.node if step.kind == "run" else step.nodes[0]
+
+
+def _find_steps(schedule: Schedule, count: int) -> list[int]:
+    """Return which step each action is for: what is not of a step itself prepares the next one."""
+    steps = [count - 1] * len(schedule.actions)
+    following = count - 1
+    for place in reversed(range(len(schedule.actions))):
+        action = schedule.actions[place]
+        if isinstance(action, Launch | Publish | Call):
+            following = action.step
+        steps[place] = following
+    return steps
+
+
+def _find_lying_inside(
+    graph: Graph, schedule: Schedule, arrangement: Arrangement
+) -> dict[tuple[int, str, int], frozenset[str]]:
+    """Return, by step, node and device, the inputs of concatenations that are not copied: they lie inside."""
+    if not any(isinstance(node.op, Concat) for node in graph.nodes):
+        return {}
+    views = find_lying_inside(graph, schedule, arrangement)
+    found = {}
+    for action in schedule.actions:
+        if not isinstance(action, Launch):
+            continue
+        node = graph.nodes_by_name[action.node]
+        if not isinstance(node.op, Concat):
+            continue
+        reads = schedule.shares[action.step][action.device].reads
+        owners = {
+            name: find_owner(name, action.device, views.places, arrangement, is_outside=name in reads)
+            for name in node.inputs
+        }
+        found[action.step, action.node, action.device] = frozenset(
+            name for name, owner in owners.items() if (name, owner) in views.inside
+        )
+    return found
