@@ -128,6 +128,27 @@ class SessionOptions:
         for name, value in zip(names, ort_values, strict=True):
             self.add_initializer(name, value)
 
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Refuse: initializers are read from files, or given by `add_initializer`.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        del buffers, lengths
+        raise UnsupportedError(
+            f"{', '.join(names)}: got files of external data in memory, expected them beside the model; "
+            "write them there, or give their values by add_external_initializers"
+        )
+
+    def set_ep_context_data_read_func(self, read_func: Any, max_data_size: int) -> None:
+        """Accept a function; without effect, codl has no compiled contexts to read."""
+        del read_func, max_data_size
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Accepted without effect."""
+
     def add_provider(self, provider: str, options: Mapping[str, str] | None = None) -> None:
         """Keep a name for `has_providers`; without effect, `devices` says where to run."""
         self._providers[provider] = dict(options or {})
@@ -184,6 +205,17 @@ class RunOptions:
     def add_run_config_entry(self, config_key: str, config_value: str) -> None:
         """Keep an entry for `get_run_config_entry`; no entry has an effect."""
         self.config_entries[config_key] = config_value
+
+    def add_active_adapter(self, adapter: Any) -> None:
+        """Refuse: codl has no adapters of low rank.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            f"{type(adapter).__name__}: got an adapter, expected a model with its weights merged in; "
+            "run it with onnxruntime"
+        )
 
     def get_run_config_entry(self, config_key: str) -> str:
         """Return an entry.

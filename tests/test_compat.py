@@ -212,6 +212,13 @@ def test_custom_operators_are_refused() -> None:
         codl.SessionOptions().register_custom_ops_library("ops.so")
 
 
+def test_files_in_memory_and_adapters_are_refused() -> None:
+    with pytest.raises(codl.UnsupportedError, match=r"weights\.bin"):
+        codl.SessionOptions().add_external_initializers_from_files_in_memory(["weights.bin"], [b""], [0])
+    with pytest.raises(codl.UnsupportedError, match="adapter"):
+        codl.RunOptions().add_active_adapter(object())
+
+
 def test_functions_without_effect_can_be_called() -> None:
     codl.set_default_logger_severity(3)
     codl.set_default_logger_verbosity(1)
@@ -222,6 +229,9 @@ def test_functions_without_effect_can_be_called() -> None:
     session = codl.InferenceSession(scale_model().SerializeToString())
     session.set_providers(["CPUExecutionProvider"])
     session.enable_fallback()
+    options = codl.SessionOptions()
+    options.set_ep_context_data_read_func(print, 1 << 20)
+    options.clear_ep_context_data_read_func()
 
     assert codl.get_all_providers() == codl.get_available_providers()
     assert codl.get_available_providers()[-1] == "CPUExecutionProvider"
