@@ -12,7 +12,7 @@ from codl.devices.limits import pinned_caller
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
 
-_SECONDS_PER_NS = 1e-9
+SECONDS_PER_NS = 1e-9
 """OpenCL counts nanoseconds."""
 _TRIALS = 15
 
@@ -70,8 +70,8 @@ class Stopwatch:
                     return np.array([[self._time_wall(group, ()) for group in groups] for _ in range(plays)])
                 events = [[[launch() for launch in group] for group in groups] for _ in range(plays)]
                 self.device.finish()
-                return _SECONDS_PER_NS * np.array(
-                    [[sum(_count_ns(one) for one in group) for group in play] for play in events], np.float64
+                return SECONDS_PER_NS * np.array(
+                    [[sum(count_ns(one) for one in group) for group in play] for play in events], np.float64
                 )
             except cl.Error as error:
                 raise self._explain(error) from error
@@ -95,8 +95,8 @@ class Stopwatch:
                 call()
             events.append([launch() for launch in launches])
         self.device.finish()
-        times = [sum(map(_count_ns, play)) for play in events]
-        return float(np.median(times)) * _SECONDS_PER_NS
+        times = [sum(map(count_ns, play)) for play in events]
+        return float(np.median(times)) * SECONDS_PER_NS
 
     def _time_wall(self, launches: Sequence[Call], before: Sequence[Call]) -> float:
         for call in before:
@@ -109,5 +109,6 @@ class Stopwatch:
         return max(0.0, time.perf_counter() - start - self._idle_seconds)
 
 
-def _count_ns(event: Any) -> int:
+def count_ns(event: Any) -> int:
+    """Return how long the launch of an event ran, in ns; its queue has profiling."""
     return int(event.profile.end - event.profile.start)

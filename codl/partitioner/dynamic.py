@@ -61,10 +61,7 @@ class DynamicProgram:
             chains: By position of the head, the chains that may begin there.
             best: Most states to return.
         """
-        nobody = (0.0,) * self._devices
-        states = [
-            State(clock=nobody, host_us=0.0, met=(-1,) * self._devices, owned={}, before=None, choice=None)
-        ]
+        states = [self._begin()]
         for position, unit in enumerate(self._order):
             if unit.is_host:
                 states = [self._call(state, position) for state in states]
@@ -95,10 +92,7 @@ class DynamicProgram:
 
     def follow(self, choices: Sequence[Choice]) -> State:
         """Return the state at the end of a way that is chosen already."""
-        nobody = (0.0,) * self._devices
-        state = State(
-            clock=nobody, host_us=0.0, met=(-1,) * self._devices, owned={}, before=None, choice=None
-        )
+        state = self._begin()
         for choice in choices:
             if choice.batch is None:
                 state = self._call(state, choice.first)
@@ -106,6 +100,11 @@ class DynamicProgram:
             self._note_arrivals([state], make_only_option(choice.batch, choice.index))
             (state,) = self._select(choice.last + 1)
         return state
+
+    def _begin(self) -> State:
+        """Return the state before the first unit: nobody has done anything."""
+        count = self._devices
+        return State(clock=(0.0,) * count, host_us=0.0, met=(-1,) * count, owned={}, before=None, choice=None)
 
     def _expand(self, states: Sequence[State], position: int, chains: Sequence[ChainBatch]) -> None:
         """Note all that a stretch from here may become."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from codl.devices.limits import pinned_caller
+from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
 from codl.errors import ProfileError
 from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
@@ -22,7 +23,6 @@ from codl.profiler.survey import NEEDED, Reading, Survey, sort_out
 _PATIENCE_SECONDS = 20.0
 _LEAST_RUNS = 5
 _HOST_RUNS, _HOST_PERCENT = 30, 10
-_SECONDS_PER_NS = 1e-9
 
 
 def measure_launches(
@@ -162,4 +162,4 @@ def _split_at_meetings(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def _count_seconds(event: Any) -> float:
-    return float(_SECONDS_PER_NS * (event.profile.end - event.profile.start))
+    return SECONDS_PER_NS * count_ns(event)
