@@ -22,10 +22,12 @@ _FIRST = 0.5
 """Share of the budget for the workload as it is; the rest goes where errors are."""
 _ROUNDS = 4
 """Times that errors are looked at."""
-_DISTURBED = 0.1
-"""Share of the budget, at most, for measuring again what was not measured in a quiet moment."""
+_UNSETTLED = 0.1
+"""Share of the budget, at most, for measuring again what did not settle."""
+_WATCH = 0.02
+"""Share of the budget for looking how quiet the machine can be."""
 _PATIENCE = 5e-4
-"""Share of the budget to wait for each case where the machine is not quiet."""
+"""Share of the budget for each case at most."""
 _AGAIN = 0.1
 """Share of the budget for measuring again."""
 _APART_SECONDS = 60.0
@@ -80,7 +82,7 @@ class Campaign:
         self._start = time.monotonic() - _find_spent(history)
         self._budget = budget_seconds
         self._survey = Survey(device, patience_seconds=min(PATIENCE_SECONDS, budget_seconds * _PATIENCE))
-        self._disturbed: dict[str, Case] = {}
+        self._unsettled: dict[str, Case] = {}
 
     def run(self, *, neighbours: Mapping[str, Neighbour] | None = None) -> Outcome:
         """Measure until the budget is used and return what was learned.
@@ -90,14 +92,15 @@ class Campaign:
             ProfileError: Samples cannot be written.
         """
         self._report("launches and copies", self._used())
+        self._survey.guard.watch(_WATCH * self._budget)
         launch_us, wait_us = measure_launches(self.device)
         sharing = measure_copies(self.device) | measure_maps(self.device)
         self._measure_workload(until=_FIRST)
-        disturbed = iter(tuple(self._disturbed.values()))
-        self._measure(disturbed, until=_FIRST + _DISTURBED, what="what was disturbed", is_again=True)
+        unsettled = iter(tuple(self._unsettled.values()))
+        self._measure(unsettled, until=_FIRST + _UNSETTLED, what="what did not settle", is_again=True)
         for index in range(_ROUNDS):
             self._measure_near_errors(
-                until=_FIRST + _DISTURBED + (1 - _AGAIN - _FIRST - _DISTURBED) * (index + 1) / _ROUNDS
+                until=_FIRST + _UNSETTLED + (1 - _AGAIN - _FIRST - _UNSETTLED) * (index + 1) / _ROUNDS
             )
         self._measure_again()
         references = self._quiet()
@@ -189,8 +192,8 @@ class Campaign:
             self._report(what, self._used())
             by_key = {case.key: case for case in batch}
             for sample in self._survey.measure(batch, repeats=repeats, is_chosen=is_chosen):
-                if not sample.is_quiet:
-                    self._disturbed[sample.key] = by_key[sample.key]
+                if not sample.is_settled:
+                    self._unsettled[sample.key] = by_key[sample.key]
                 self._log.append(sample)
                 self._samples.append(sample)
 

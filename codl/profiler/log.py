@@ -23,8 +23,10 @@ try:
 except ImportError:  # Windows: the file's own sharing mode has to do
     fcntl = None  # type: ignore[assignment]
 
-LEAST_QUIET = 3
-"""Readings in quiet moments, for a time to be worth something."""
+SETTLED = 0.05
+"""Standard error, relative, above which a case is measured again."""
+_METHOD = 2
+"""What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
 
@@ -48,9 +50,9 @@ class Sample:
     memory_share: float
     """How much of the time memory is the limit, roughly, in [0, 1]."""
     spread: float
-    """How far the times lie apart that the ratios are of, relative."""
+    """Standard error of the time, relative."""
     rounds: int
-    """Readings between quiet looks at the machine."""
+    """Readings, each between two looks at the machine."""
     at: float
     """When, in seconds of the Unix epoch."""
     repeat_of: float | None = None
@@ -59,9 +61,9 @@ class Sample:
     """Whether the case was chosen because its like were predicted badly: it teaches, and examines nobody."""
 
     @property
-    def is_quiet(self) -> bool:
-        """Whether the machine was quiet often enough while the case was measured."""
-        return self.rounds >= LEAST_QUIET
+    def is_settled(self) -> bool:
+        """Whether its readings agree well enough."""
+        return self.spread <= SETTLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +186,7 @@ def claim_machine(folder: Path) -> Iterator[None]:
 
 def name_log(folder: Path, key: DeviceKey) -> Path:
     """Return where the samples of a device with its driver are kept, apart from those of other drivers."""
-    digest = hashlib.sha256(repr(key).encode()).hexdigest()
+    digest = hashlib.sha256(f"{_METHOD} {key!r}".encode()).hexdigest()
     return folder / f"samples-{digest[:12]}.jsonl"
 
 

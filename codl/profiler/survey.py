@@ -2,13 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from codl.devices.limits import pinned_caller
 from codl.devices.loads import prepare_sweep
@@ -18,35 +17,26 @@ from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
 from codl.latency.profile import digest_implementation
 from codl.profiler.case import Case, ConstantPool, PreparedCase, count_bytes
-from codl.profiler.guard import Guard
+from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample
 
-LEAST_ROUNDS = 3
-NEEDED, MOST_ROUNDS = 5, 24
-"""Quiet readings of every case, and rounds after which what there is must do."""
-PATIENCE_SECONDS = 0.15
+LEAST_ROUNDS, MOST_ROUNDS = 8, 40
+"""Readings of every case until it is looked at, and those after which what there is must do."""
+SETTLED = 0.03
+"""Standard error, relative, at which a time is known well enough."""
+PATIENCE_SECONDS = 0.2
 """For each case of a campaign of minutes."""
-DISTURBED = 1.0
-"""Spread of a case of which there is no quiet reading."""
-BATCH = 14
-"""Cases measured together, between two runs of the references."""
+BATCH = 28
+"""Cases measured together: the more there are, the more moments of the machine each is seen in."""
 STREAM_BYTES = 1 << 26
 """What the memory-bound reference moves."""
-_WAIT_SECONDS = 0.3
-"""For a quiet moment, at most, in one round."""
-_RECENT, _LEAST_KNOWN = 30, 6
+_RECENT = 30
 """Readings of the memory-bound reference that tell what it takes at present."""
-_QUIET_PERCENT = 10
+_KEPT = 1000
 _US = 1e6
 
 REFERENCE_WALKS = 1 << 10
 """Of the guard through its cache: what the compute-bound reference of a profile does, on whatever device."""
-
-
-Play = Callable[[], npt.NDArray[np.float64]]
-"""Returns in seconds what a guard before, the work and a guard after took, [plays, 3]."""
-Reading = tuple[float, float]
-"""Seconds, and how many times longer than the guards beside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +45,12 @@ class Times:
 
     ratios: Mapping[str, float]
     """To each reference, in units of its work."""
+    memory_share: float
+    """How much of the time memory is the limit, roughly, in [0, 1]."""
     spread: float
-    """How far its quiet readings lie apart."""
+    """Standard error of the time, relative."""
     rounds: int
-    """Quiet readings."""
+    """Readings."""
 
 
 class Survey:
@@ -66,7 +58,7 @@ class Survey:
 
     Args:
         device: What to measure.
-        patience_seconds: For each case, how long to wait where the machine is not quiet.
+        patience_seconds: For each case, how long to measure it at most.
 
     Raises:
         DeviceError: The driver refused a kernel or memory.
@@ -80,8 +72,8 @@ class Survey:
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
-        self._streamed: list[float] = []
-        """What the memory-bound reference took in quiet moments, in seconds, the latest last."""
+        self._streamed: deque[Reading] = deque(maxlen=_KEPT)
+        """Of the memory-bound reference, the latest last."""
         for _ in range(_RECENT):
             self._read_stream()
 
@@ -108,10 +100,7 @@ class Survey:
             row.run()
         self.device.store_programs(only_quickly=True)
         with pinned_caller():  # once, not for every row
-            times = self._take(
-                {key: partial(row.play, self.guard.call) for key, row in rows.items()},
-                patience_seconds=self._patience_seconds,
-            )
+            times = self._take(rows)
         again = repeats or {}
         samples = [self._make_sample(rows[key].case, times[key], again.get(key)) for key in rows]
         return [replace(sample, is_chosen=is_chosen) for sample in samples]
@@ -125,62 +114,56 @@ class Survey:
         """
         return PreparedCase(case, self.stopwatch, self._sweep, self._pool)
 
-    def read_guard(self) -> float:
-        """Return what the guard takes now, in seconds."""
-        return self.stopwatch.time([self.guard.call])
-
-    def count_references(self, guards: float) -> float:
-        """Return how many compute-bound references take as long as so many guards."""
-        return guards * self.guard.rounds / REFERENCE_WALKS
+    def count_references(self, seconds: float) -> float:
+        """Return how many compute-bound references a quiet device runs in so many seconds."""
+        return seconds * _US / self.quiet_us()[COMPUTE]
 
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""
         return {
             COMPUTE: self.guard.quiet_seconds * _US * REFERENCE_WALKS / self.guard.rounds,
-            MEMORY: float(np.percentile(self._streamed, _QUIET_PERCENT)) * _US,
+            MEMORY: self._find_quiet(self._streamed)[0] * _US,
         }
 
-    def _take(self, rows: Mapping[str, Play], *, patience_seconds: float) -> dict[str, Times]:
-        """Measure until there are enough quiet readings of each, between quiet readings of the references."""
-        quiet: dict[str, list[Reading]] = {key: [] for key in rows}
-        others: dict[str, list[Reading]] = {key: [] for key in rows}
-        waiting, end = list(rows), time.monotonic() + patience_seconds * len(rows)
+    def _take(self, rows: Mapping[str, PreparedCase]) -> dict[str, Times]:
+        """Measure all in turn until each is known well enough."""
+        readings: dict[str, list[Reading]] = {key: [] for key in rows}
+        waiting, end = list(rows), time.monotonic() + self._patience_seconds * len(rows)
         for turn in range(MOST_ROUNDS):
-            self.guard.wait(max(0.0, min(_WAIT_SECONDS, end - time.monotonic())))
+            if turn % LEAST_ROUNDS == 0 and turn > 0:
+                waiting = [key for key in waiting if self._find_quiet(readings[key])[1] > SETTLED]
+                if not waiting or time.monotonic() > end:
+                    break
             self._read_stream()
             for key in waiting if turn % 2 == 0 else reversed(waiting):
-                for before, taken, after in rows[key]().tolist():
-                    is_quiet = self.guard.are_quiet(before, after)
-                    (quiet if is_quiet else others)[key].append((taken, 2 * taken / (before + after)))
-            waiting = [key for key in waiting if len(quiet[key]) < NEEDED]
-            if not waiting or (turn >= LEAST_ROUNDS and time.monotonic() > end):
-                break
-        return {key: self._summarise(quiet[key], others[key]) for key in rows}
+                readings[key].append(self._read(rows[key]))
+        return {key: self._summarise(row.case, readings[key]) for key, row in rows.items()}
 
-    def _summarise(self, quiet: Sequence[Reading], others: Sequence[Reading]) -> Times:
-        seconds, guards = sort_out(quiet, others)
-        relative = [reading[1] for reading in quiet]
+    def _read(self, row: PreparedCase) -> Reading:
+        """Return what a case takes now; what is short runs several times, and the middle counts."""
+        before, taken, after = np.median(row.play(self.guard.call), axis=0).tolist()
+        return self.guard.relate(before, taken, after)
+
+    def _summarise(self, case: Case, readings: Sequence[Reading]) -> Times:
+        seconds, spread = self._find_quiet(readings)
+        stream_seconds, _ = self._find_quiet(tuple(self._streamed)[-_RECENT:])
+        beyond_bytes = max(0.0, count_bytes(case, self.device.info) - CACHED_BYTES)
         return Times(
-            ratios={
-                COMPUTE: self.count_references(guards),
-                MEMORY: seconds / _average_faster(self._streamed[-_RECENT:]),
-            },
-            spread=float(np.median(relative)) / max(min(relative), 1e-12) - 1 if quiet else DISTURBED,
-            rounds=len(quiet),
+            ratios={COMPUTE: self.count_references(seconds), MEMORY: seconds / stream_seconds},
+            memory_share=min(1.0, beyond_bytes / STREAM_BYTES * stream_seconds / seconds),
+            spread=spread,
+            rounds=len(readings),
         )
 
+    def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
+        return find_quiet(readings, self.guard.quiet_seconds)
+
     def _read_stream(self) -> None:
-        """Run the memory-bound reference; what it takes in a quiet moment is remembered."""
         groups = [[self.guard.call], [self._stream], [self.guard.call]]
-        ((before, taken, after),) = self.stopwatch.time_groups(groups).tolist()
-        is_quiet = self.guard.are_quiet(before, after)
-        if is_quiet or len(self._streamed) < _LEAST_KNOWN:
-            self._streamed.append(taken)
+        self._streamed.append(self.guard.relate(*self.stopwatch.time_groups(groups)[0].tolist()))
 
     def _make_sample(self, case: Case, times: Times, repeat_of: float | None) -> Sample:
         row = case.selection.implementation
-        beyond_bytes = max(0.0, count_bytes(case, self.device.info) - CACHED_BYTES)
-        memory_us = beyond_bytes * self.quiet_us()[MEMORY] / STREAM_BYTES
         return Sample(
             key=case.key,
             row=row.name,
@@ -190,26 +173,12 @@ class Survey:
             begin=case.region.begin,
             end=case.region.end,
             ratios={name: max(value, 1e-9) for name, value in times.ratios.items()},
-            memory_share=min(1.0, memory_us / max(times.ratios[COMPUTE] * self.quiet_us()[COMPUTE], 1e-6)),
+            memory_share=times.memory_share,
             spread=round(times.spread, 4),
             rounds=times.rounds,
             at=time.time(),
             repeat_of=repeat_of,
         )
-
-
-def sort_out(quiet: Sequence[Reading], others: Sequence[Reading]) -> Reading:
-    """Return what something takes in quiet moments: what was read in such, or the least of the rest."""
-    seconds, relative = np.array(quiet or others).T
-    if not quiet:
-        seconds, relative = (np.sort(one)[:LEAST_ROUNDS] for one in (seconds, relative))
-    return _average_faster(seconds), _average_faster(relative)
-
-
-def _average_faster(readings: Sequence[float] | npt.NDArray[np.float64]) -> float:
-    """Return the mean of the faster third: an interruption between two looks at the machine goes unseen."""
-    kept = max(2, -(-len(readings) // 3))
-    return float(np.sort(np.asarray(readings))[:kept].mean())
 
 
 def find_time_us(sample: Sample, references: Mapping[str, float]) -> float:

@@ -53,21 +53,15 @@ def keep_valid(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def teach(samples: Sequence[Sample], references: Mapping[str, float], info: DeviceInfo) -> dict[str, Lesson]:
-    """Return what each row learns from valid samples of it; rows with too few learn nothing.
-
-    What was not measured in quiet moments teaches only rows of which little else is known.
-    """
+    """Return what each row learns from valid samples of it; rows with too few learn nothing."""
     by_row: dict[str, list[Sample]] = {}
     for sample in samples:
         by_row.setdefault(sample.row, []).append(sample)
-    found = {}
-    for name, taken in by_row.items():
-        quiet = [sample for sample in taken if sample.is_quiet]
-        for known in (quiet, taken):
-            if len({sample.key for sample in known}) >= LEAST_SAMPLES:
-                found[name] = _teach_row(_ROWS[name], known, references, info)
-                break
-    return found
+    return {
+        name: _teach_row(_ROWS[name], taken, references, info)
+        for name, taken in by_row.items()
+        if len({sample.key for sample in taken}) >= LEAST_SAMPLES
+    }
 
 
 def _teach_row(
@@ -90,16 +84,10 @@ def _teach_row(
 def _merge_repeats(
     samples: Sequence[Sample], references: Mapping[str, float]
 ) -> tuple[list[Sample], npt.NDArray[np.float64]]:
-    """Return each case once, ordered by layer and parameters, with its time.
-
-    Of several times it is the median; what was measured in no quiet moment counts where that is all.
-    """
+    """Return each case once, ordered by layer and parameters, with the median of its times."""
     times: dict[str, list[float]] = {}
     first: dict[str, Sample] = {}
-    quiet = {sample.key for sample in samples if sample.is_quiet}
     for sample in samples:
-        if not sample.is_quiet and sample.key in quiet:
-            continue
         times.setdefault(sample.key, []).append(find_time_us(sample, references))
         first.setdefault(sample.key, sample)
     ordered = sorted(first.values(), key=_group_key)
@@ -144,11 +132,7 @@ def restore_case(sample: Sample, row: Implementation) -> Case:
 
 
 def find_repeatability(samples: Sequence[Sample], references: Mapping[str, float]) -> float | None:
-    """Return the share of cases measured twice that came out within 10 %; None when there were none.
-
-    Both measurements count that were made in quiet moments, as those that predictors learn from.
-    """
-    samples = [sample for sample in samples if sample.is_quiet]
+    """Return the share of cases measured twice that came out within 10 %; None when there were none."""
     first = {sample.key: sample for sample in reversed(samples) if sample.repeat_of is None}
     pairs = [
         (find_time_us(first[sample.key], references), find_time_us(sample, references))

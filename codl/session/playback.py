@@ -1,8 +1,7 @@
-"""What runs of a plan take in quiet moments, found launch by launch or from meeting to meeting.
+"""What runs of a plan take on a quiet machine, found launch by launch or from meeting to meeting.
 
-A whole inference lasts longer than the quiet moments of a machine that others share. Its parts do not: so
-they stand between guards, as the samples do that predictors learn from, and what they take when all is quiet
-is added up.
+The state of a machine that others share changes within an inference. So its parts stand between guards, as
+the samples do that predictors learn from, and what they take when all is quiet is added up.
 """
 
 import time
@@ -17,11 +16,13 @@ from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
 from codl.errors import ProfileError
 from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
-from codl.profiler.guard import Guard
-from codl.profiler.survey import NEEDED, Reading, Survey, sort_out
+from codl.profiler.guard import Guard, Reading, find_quiet
+from codl.profiler.survey import Survey
 
 _PATIENCE_SECONDS = 20.0
-_LEAST_RUNS = 5
+_LEAST_RUNS = 8
+_SETTLED = 0.01
+"""Standard error, relative, at which a time is known well enough."""
 _HOST_RUNS, _HOST_PERCENT = 30, 10
 
 
@@ -36,7 +37,7 @@ def measure_launches(
 
     Args:
         executable: Of a plan of one device, compiled for the survey's own (`survey.stopwatch.device`).
-        survey: Knows quiet moments of that device.
+        survey: Of that device.
         feeds: The network's inputs.
         patience_seconds: How long to wait for quiet readings of all launches.
 
@@ -44,23 +45,17 @@ def measure_launches(
         DeviceError: The device failed.
     """
     executable.run(feeds)
-    quiet: dict[int, list[Reading]] = {}
-    others: dict[int, list[Reading]] = {}
-    places: range = range(0)
+    readings: dict[int, list[Reading]] = {}
     end = time.monotonic() + patience_seconds
-    for turn in count():
-        survey.guard.wait(1.0)
-        rows = _play_guarded(executable, survey.guard)
-        places = range(len(rows))
-        for place, (before, taken, after) in enumerate(rows):
-            is_quiet = survey.guard.are_quiet(before, after)
-            reading = taken, 2 * taken / (before + after)
-            (quiet if is_quiet else others).setdefault(place, []).append(reading)
-        is_enough = all(len(quiet.get(place, ())) >= NEEDED for place in places)
-        if turn >= _LEAST_RUNS and (is_enough or time.monotonic() > end):
-            break
-    times = [sort_out(quiet.get(place, ()), others.get(place, ()))[1] for place in places]
-    return survey.count_references(sum(times) + _find_host_seconds(executable) / survey.guard.quiet_seconds)
+    for turn in count(1):
+        for place, reading in enumerate(_play_guarded(executable, survey.guard)):
+            readings.setdefault(place, []).append(reading)
+        if turn >= _LEAST_RUNS and turn % _LEAST_RUNS == 0:
+            found = [find_quiet(taken, survey.guard.quiet_seconds) for taken in readings.values()]
+            error = sum((seconds * spread) ** 2 for seconds, spread in found) ** 0.5
+            if error <= _SETTLED * sum(seconds for seconds, _ in found) or time.monotonic() > end:
+                break
+    return survey.count_references(sum(seconds for seconds, _ in found) + _find_host_seconds(executable))
 
 
 def measure_nodes(
@@ -75,7 +70,7 @@ def measure_nodes(
 
     Args:
         executable: Compiled for the surveys' own devices, in their order.
-        surveys: Each knows quiet moments of its device.
+        surveys: Of each device.
         feeds: The network's inputs.
         nodes: Those that count.
         patience_seconds: How long to wait for quiet readings.
@@ -89,26 +84,26 @@ def measure_nodes(
     chosen = [any(label is not None and label.name in nodes for _, label in part) for part in parts]
     if not any(chosen):
         raise ProfileError(f"plan: got no part that computes {', '.join(sorted(nodes))}, expected one")
-    quiet: list[Reading] = []
-    others: list[Reading] = []
+    readings: list[Reading] = []
+    quiet_seconds = 0.0
     end = time.monotonic() + patience_seconds
-    for turn in count():
-        seconds, relative, is_quiet = 0.0, 0.0, True
+    for turn in count(1):
+        taken = beside = 0.0
         for part, is_chosen in zip(parts, chosen, strict=True):
             if not is_chosen:
                 _play(part)
                 continue
-            before = [survey.read_guard() for survey in surveys]
-            taken = _play(part)
-            after = [survey.read_guard() for survey in surveys]
-            for survey, *both in zip(surveys, before, after, strict=True):
-                is_quiet &= survey.guard.are_quiet(*both)
-            seconds += taken
-            relative += 2 * taken / (before[0] + after[0])
-        (quiet if is_quiet else others).append((seconds, relative))
-        if turn >= _LEAST_RUNS and (len(quiet) >= 2 * NEEDED or time.monotonic() > end):
-            break
-    return surveys[0].count_references(sort_out(quiet, others)[1])
+            before = [survey.guard.read() for survey in surveys]
+            seconds = _play(part)
+            after = [survey.guard.read() for survey in surveys]
+            taken += seconds
+            beside += seconds * sum(before + after) / 2
+        readings.append(Reading(taken, beside / taken))
+        if turn >= _LEAST_RUNS and turn % _LEAST_RUNS == 0:
+            quiet_seconds = sum(survey.guard.quiet_seconds for survey in surveys)
+            if find_quiet(readings, quiet_seconds)[1] <= _SETTLED or time.monotonic() > end:
+                break
+    return surveys[0].count_references(find_quiet(readings, quiet_seconds)[0])
 
 
 def _play(entries: Sequence[Entry]) -> float:
@@ -120,8 +115,8 @@ def _play(entries: Sequence[Entry]) -> float:
         return time.perf_counter() - start
 
 
-def _play_guarded(executable: Executable, guard: Guard) -> list[tuple[float, float, float]]:
-    """Return what the guard before, the kernel and the guard after took for each kernel, in seconds."""
+def _play_guarded(executable: Executable, guard: Guard) -> list[Reading]:
+    """Return what each kernel took, and the guards beside it."""
     with pinned_caller():
         guards, kernels = [guard.call()], []
         for call, label in executable.entries:
@@ -131,7 +126,8 @@ def _play_guarded(executable: Executable, guard: Guard) -> list[tuple[float, flo
                 guards.append(guard.call())
         executable.devices[0].finish()
     beside = [_count_seconds(event) for event in guards]
-    return list(zip(beside, map(_count_seconds, kernels), beside[1:], strict=False))
+    taken = map(_count_seconds, kernels)
+    return [guard.relate(*three) for three in zip(beside, taken, beside[1:], strict=False)]
 
 
 def _find_host_seconds(executable: Executable) -> float:

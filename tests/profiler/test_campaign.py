@@ -94,7 +94,7 @@ def test_second_start_measures_nothing_twice(measured: tuple[Outcome, Path], dev
 
     assert after.samples[: len(before.samples)] == before.samples
     assert len(after.samples) > len(before.samples)
-    fresh = [one.key for one in after.samples if one.repeat_of is None and one.is_quiet]
+    fresh = [one.key for one in after.samples if one.repeat_of is None and one.is_settled]
     assert len(set(fresh)) == len(fresh)
 
 

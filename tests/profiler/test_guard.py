@@ -1,10 +1,11 @@
-"""The guard: readings like the quietest ones are quiet, others are not."""
+"""The guard: what kernels would take on a quiet machine is found from readings on one that is not."""
 
+import numpy as np
 import pytest
 
 from codl.devices.opencl import Device
 from codl.devices.stopwatch import Stopwatch
-from codl.profiler.guard import Guard
+from codl.profiler.guard import Guard, Reading, find_quiet
 
 
 @pytest.fixture(scope="module")
@@ -12,24 +13,53 @@ def guard(device: Device) -> Guard:
     return Guard(Stopwatch(device))
 
 
-def test_slow_readings_are_not_quiet(guard: Guard) -> None:
-    for _ in range(3000):
-        guard.is_quiet(1e-4)
+def test_quiet_readings_stay_as_they_are() -> None:
+    seconds, spread = find_quiet([Reading(2e-3, 1e-4)] * 9, 1e-4)
 
-    assert guard.is_quiet(1.1e-4)
-    assert not guard.is_quiet(1.4e-4)
-
-
-def test_long_disturbance_becomes_what_is_usual(guard: Guard) -> None:
-    for seconds in (1e-4, 2e-4):
-        for _ in range(3000):
-            guard.is_quiet(seconds)
-
-    assert guard.is_quiet(2e-4)
+    assert seconds == pytest.approx(2e-3)
+    assert spread == pytest.approx(0.0)
 
 
-def test_waiting_ends(guard: Guard) -> None:
-    for _ in range(3000):
-        guard.is_quiet(1e-9)
+def test_disturbance_that_guards_see_is_taken_out() -> None:
+    slowness = np.linspace(1.0, 1.8, 25)
+    readings = [Reading(2e-3 * slow**0.6, 1e-4 * slow) for slow in slowness]
 
-    assert not guard.wait(0.03)
+    seconds, spread = find_quiet(readings, 1e-4)
+
+    assert seconds == pytest.approx(2e-3)
+    assert spread < 1e-6
+
+
+def test_few_interruptions_do_not_count() -> None:
+    readings = [Reading(1e-3, 1e-4)] * 20 + [Reading(9e-3, 1e-4)] * 4
+
+    assert find_quiet(readings, 1e-4)[0] == pytest.approx(1e-3)
+
+
+def test_interrupted_guard_does_not_make_work_free() -> None:
+    assert find_quiet([Reading(1e-3, 1.0)], 1e-4)[0] > 2e-4
+
+
+def test_error_falls_with_more_readings() -> None:
+    rng = np.random.default_rng(0)
+    readings = [Reading(float(1e-3 * np.exp(noise)), 1e-4) for noise in rng.normal(0, 0.1, 400)]
+
+    few, many = find_quiet(readings[:16], 1e-4)[1], find_quiet(readings, 1e-4)[1]
+
+    assert many == pytest.approx(0.1 * 1.2533 / 20, rel=0.2)
+    assert few > 2 * many
+
+
+def test_quiet_is_what_the_guard_takes_at_its_best(guard: Guard) -> None:
+    for _ in range(200):
+        guard.relate(1e-9, 1e-3, 1e-9)
+
+    assert guard.quiet_seconds == pytest.approx(1e-9)
+
+
+def test_watching_ends_and_is_remembered(device: Device) -> None:
+    guard = Guard(Stopwatch(device))
+    guard.watch(0.03)
+
+    assert guard.read() > 0
+    assert guard.quiet_seconds > 0
