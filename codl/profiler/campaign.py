@@ -131,7 +131,7 @@ class Campaign:
         """Measure relatives of what is predicted worst, rows that cost networks most time first."""
         if self._used() >= until:
             return
-        lessons = teach(self._samples, self._quiet(), self.device.info)
+        lessons = teach(self._samples, self._quiet(), self.device.info, is_examined=False)
         rng = np.random.default_rng(len(self._samples))
         works, streams = [], {}
         for work in self._works:

@@ -30,6 +30,7 @@ _LEAST_ERROR = 0.01
 """Relative error below which a sample weighs no more: measurements are no better."""
 _LEAST_FEATURES, _SAMPLES_PER_FEATURE = 4, 4
 """Few samples can tell few features apart."""
+_UNKNOWN = Quality(samples=0, pm5=0.0, pm10=0.0, rmspe=1.0, flops_pm10=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,7 @@ def fit_row(
     flops: Times,
     groups: Sequence[str],
     is_chosen: npt.NDArray[np.bool_],
+    is_examined: bool = True,
 ) -> Fitted:
     """Return the predictor of one implementation.
 
@@ -63,7 +65,13 @@ def fit_row(
         groups: What must not stand on both sides of the split: samples of one layer have equal names.
         is_chosen: Which samples were taken because their like were predicted badly. They teach, but examine
             nobody as long as there are others: the examination is on the workload as it is.
+        is_examined: Whether to find out how well samples are predicted that taught nothing; without, the
+            quality is that of no samples, in a third of the time.
     """
+    model = fit_linear(names, values, us)
+    errors, unseen = predict(model, names, values) / us - 1, np.full(len(us), np.nan)
+    if not is_examined:
+        return Fitted(model=model, quality=_UNKNOWN, errors=errors, unseen_us=unseen)
     held, learned = split_examined(groups, is_chosen)
     predicted = predict(fit_linear(names, values[learned], us[learned]), names, values[held])
     baseline_values = np.stack([np.ones(len(us)), flops], axis=1)
@@ -71,7 +79,6 @@ def fit_row(
     naive = predict(
         fit_linear(baseline, baseline_values[learned], us[learned]), baseline, baseline_values[held]
     )
-    model = fit_linear(names, values, us)
     quality = Quality(
         samples=int(held.sum()),
         pm5=share_within(predicted, us[held], 0.05),
@@ -79,11 +86,8 @@ def fit_row(
         rmspe=float(np.sqrt(np.mean((predicted / us[held] - 1) ** 2))) if held.any() else 1.0,
         flops_pm10=share_within(naive, us[held], 0.10),
     )
-    unseen = np.full(len(us), np.nan)
     unseen[held] = predicted
-    return Fitted(
-        model=model, quality=quality, errors=predict(model, names, values) / us - 1, unseen_us=unseen
-    )
+    return Fitted(model=model, quality=quality, errors=errors, unseen_us=unseen)
 
 
 def split_examined(

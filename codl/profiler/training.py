@@ -52,20 +52,37 @@ def keep_valid(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if known.get(sample.row) == sample.digest]
 
 
-def teach(samples: Sequence[Sample], references: Mapping[str, float], info: DeviceInfo) -> dict[str, Lesson]:
-    """Return what each row learns from valid samples of it; rows with too few learn nothing."""
+def teach(
+    samples: Sequence[Sample],
+    references: Mapping[str, float],
+    info: DeviceInfo,
+    *,
+    is_examined: bool = True,
+) -> dict[str, Lesson]:
+    """Return what each row learns from valid samples of it; rows with too few learn nothing.
+
+    Args:
+        samples: Of all rows.
+        references: What the reference kernels take on a quiet machine, in us.
+        info: The device.
+        is_examined: Whether to find out how well samples are predicted that taught nothing.
+    """
     by_row: dict[str, list[Sample]] = {}
     for sample in samples:
         by_row.setdefault(sample.row, []).append(sample)
     return {
-        name: _teach_row(_ROWS[name], taken, references, info)
+        name: _teach_row(_ROWS[name], taken, references, info, is_examined)
         for name, taken in by_row.items()
         if len({sample.key for sample in taken}) >= LEAST_SAMPLES
     }
 
 
 def _teach_row(
-    row: Implementation, samples: Sequence[Sample], references: Mapping[str, float], info: DeviceInfo
+    row: Implementation,
+    samples: Sequence[Sample],
+    references: Mapping[str, float],
+    info: DeviceInfo,
+    is_examined: bool,
 ) -> Lesson:
     ordered, us = _merge_repeats(samples, references)
     features = [_describe(group, row, info) for group in _group(ordered)]
@@ -77,6 +94,7 @@ def _teach_row(
         flops=np.concatenate([one.flops for one in features]),
         groups=[json.dumps(sample.layer) for sample in ordered],
         is_chosen=np.array([sample.is_chosen for sample in ordered]),
+        is_examined=is_examined,
     )
     return Lesson(row=row, fitted=fitted, samples=tuple(ordered), us=us)
 
