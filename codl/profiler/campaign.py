@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice, pairwise
+from itertools import count, pairwise
 
 import numpy as np
 
@@ -12,31 +12,28 @@ from codl.catalog.layers import Layer
 from codl.devices.opencl import Device
 from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
-from codl.profiler.log import History, Sample, SampleLog, read_log
+from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
-from codl.profiler.survey import BATCH, PATIENCE_SECONDS, STREAM_BYTES, Survey
+from codl.profiler.survey import STREAM_BYTES, Survey, Task
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, restore_case, teach
 from codl.profiler.workload import iterate_near, iterate_row, merge, share_out
 
-_FIRST = 0.5
+_FIRST = 0.6
 """Share of the budget for the workload as it is; the rest goes where errors are."""
-_ROUNDS = 4
+_ROUNDS = 3
 """Times that errors are looked at."""
-_UNSETTLED = 0.1
-"""Share of the budget, at most, for measuring again what did not settle."""
-_WATCH = 0.02
-"""Share of the budget for looking how quiet the machine can be."""
-_PATIENCE = 5e-4
-"""Share of the budget for each case at most."""
 _AGAIN = 0.1
 """Share of the budget for measuring again."""
+_DRAIN = 0.02
+"""Share of the budget for what is in turn when the last case has joined."""
+_WATCH = 0.02
+"""Share of the budget for looking how quiet the machine can be."""
+_LEAST_CASES = 14
+"""Measured however short the budget is: drivers may take long to compile the first kernels."""
 _APART_SECONDS = 60.0
 """Between the two measurements of a case, where the budget allows it."""
 _PAUSE_SECONDS = 5.0
 """Samples further apart were taken in different sessions."""
-
-_BATCH_BYTES = 1 << 29
-"""Of the operators measured together, about."""
 
 Report = Callable[[str, float], None]
 """Is told what is being done and which share of the budget is used."""
@@ -81,8 +78,7 @@ class Campaign:
         self._works = [work for work in works if rows is None or work.row.name in rows]
         self._start = time.monotonic() - _find_spent(history)
         self._budget = budget_seconds
-        self._survey = Survey(device, patience_seconds=min(PATIENCE_SECONDS, budget_seconds * _PATIENCE))
-        self._unsettled: dict[str, Case] = {}
+        self._survey = Survey(device)
 
     def run(self, *, neighbours: Mapping[str, Neighbour] | None = None) -> Outcome:
         """Measure until the budget is used and return what was learned.
@@ -95,14 +91,9 @@ class Campaign:
         self._survey.guard.watch(_WATCH * self._budget)
         launch_us, wait_us = measure_launches(self.device)
         sharing = measure_copies(self.device) | measure_maps(self.device)
-        self._measure_workload(until=_FIRST)
-        unsettled = iter(tuple(self._unsettled.values()))
-        self._measure(unsettled, until=_FIRST + _UNSETTLED, what="what did not settle", is_again=True)
-        for index in range(_ROUNDS):
-            self._measure_near_errors(
-                until=_FIRST + _UNSETTLED + (1 - _AGAIN - _FIRST - _UNSETTLED) * (index + 1) / _ROUNDS
-            )
-        self._measure_again()
+        for sample in self._survey.measure(self._iterate_tasks()):
+            self._log.append(sample)
+            self._samples.append(sample)
         references = self._quiet()
         self._log.append_end(references)
         lessons = teach(self._samples, references, self.device.info)
@@ -121,16 +112,21 @@ class Campaign:
         )
         return Outcome(profile=profile, lessons=lessons, samples=len(self._samples))
 
-    def _measure_workload(self, *, until: float) -> None:
+    def _iterate_tasks(self) -> Iterator[Task]:
+        """Yield what to measure next, for as long as the budget lasts."""
+        done = {sample.key for sample in self._samples}
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
-        self._measure(
-            merge(self._works, streams), until=until, what="workload", least=0 if self._samples else 1
-        )
+        least = 0 if self._samples else _LEAST_CASES
+        yield from self._take(map(_plan, merge(self._works, streams)), done, _FIRST, "workload", least=least)
+        for index in range(_ROUNDS):
+            until = _FIRST + (1 - _AGAIN - _DRAIN - _FIRST) * (index + 1) / _ROUNDS
+            if self._used() < until:
+                near = map(_plan_chosen, self._iterate_near_errors())
+                yield from self._take(near, done, until, "where predictions are worst")
+        yield from self._take(self._iterate_again(), set(), 1 - _DRAIN, "repeatability")
 
-    def _measure_near_errors(self, *, until: float) -> None:
-        """Measure relatives of what is predicted worst, rows that cost networks most time first."""
-        if self._used() >= until:
-            return
+    def _iterate_near_errors(self) -> Iterator[Case]:
+        """Yield relatives of what is predicted worst, rows that cost networks most time first."""
         lessons = teach(self._samples, self._quiet(), self.device.info, is_examined=False)
         rng = np.random.default_rng(len(self._samples))
         works, streams = [], {}
@@ -144,58 +140,33 @@ class Campaign:
             worst = lesson.find_worst(max(4, len(lesson.samples) // 10))
             streams[work.row.name] = iterate_near(worst, work.row, self.device.info, rng)
             works.append(replace(work, weight=work.weight * (0.05 + missed)))
-        self._measure(
-            merge(works, streams, first=0), until=until, what="where predictions are worst", is_chosen=True
-        )
+        return merge(works, streams, first=0)
 
-    def _measure_again(self) -> None:
-        """Measure some cases a second time, as long after the first as the budget allows."""
+    def _iterate_again(self) -> Iterator[Task]:
+        """Yield some cases a second time, as long after the first as the budget allows."""
         once = {sample.key: sample for sample in reversed(self._samples) if sample.repeat_of is None}
         done = {sample.key for sample in self._samples if sample.repeat_of is not None}
         old = sorted((s for s in once.values() if s.key not in done), key=lambda sample: sample.at)
         old = [s for s in old if time.time() - s.at >= _APART_SECONDS] or old[: len(old) // 3]
-        rng = np.random.default_rng(0)
-        chosen = {old[place].key: old[place].at for place in rng.permutation(len(old))}
-        known = {case.key: case for case in self._rebuild(once[key] for key in chosen)}
-        cases = iter([known[key] for key in chosen if key in known])
-        self._measure(cases, until=1.0, what="repeatability", repeats=chosen)
-
-    def _rebuild(self, samples: Iterator[Sample]) -> Iterator[Case]:
         rows = {work.row.name: work.row for work in self._works}
-        for sample in samples:
+        for place in np.random.default_rng(0).permutation(len(old)):
+            sample = old[int(place)]
             if sample.row in rows:
-                yield restore_case(sample, rows[sample.row])
+                yield Task(case=restore_case(sample, rows[sample.row]), repeat_of=sample.at)
 
-    def _measure(
-        self,
-        cases: Iterator[Case],
-        *,
-        until: float,
-        what: str,
-        repeats: Mapping[str, float] | None = None,
-        is_chosen: bool = False,
-        is_again: bool = False,
-        least: int = 0,
-    ) -> None:
-        """Measure cases until a share of the budget is used.
-
-        At least some batches are measured in any case: drivers may take long to compile the first kernels.
-        """
-        done = set() if repeats is not None or is_again else {sample.key for sample in self._samples}
-        wanted = _drop_known(cases, done)
-        taken = 0
-        while taken < least or self._used() < until:
-            batch = list(_take_batch(wanted))
-            if not batch:
-                break
-            taken += 1
+    def _take(
+        self, tasks: Iterator[Task], done: set[str], until: float, what: str, *, least: int = 0
+    ) -> Iterator[Task]:
+        """Yield tasks that are not done until a share of the budget is used, but some in any case."""
+        for taken in count():
+            if taken >= least and self._used() >= until:
+                return
+            task = next((task for task in tasks if task.case.key not in done), None)
+            if task is None:
+                return
+            done.add(task.case.key)
             self._report(what, self._used())
-            by_key = {case.key: case for case in batch}
-            for sample in self._survey.measure(batch, repeats=repeats, is_chosen=is_chosen):
-                if not sample.is_settled:
-                    self._unsettled[sample.key] = by_key[sample.key]
-                self._log.append(sample)
-                self._samples.append(sample)
+            yield task
 
     def _used(self) -> float:
         """Return the share of the budget that is used."""
@@ -207,22 +178,12 @@ class Campaign:
         return {name: min(one[name] for one in known if name in one) for name in (COMPUTE, MEMORY)}
 
 
-def _take_batch(cases: Iterator[Case]) -> Iterator[Case]:
-    """Yield the next cases that are measured together: not too many, and no more than memory holds."""
-    size = 0
-    for case in islice(cases, BATCH):
-        yield case
-        size += case.size_bytes
-        if size > _BATCH_BYTES:
-            break
+def _plan(case: Case) -> Task:
+    return Task(case=case)
 
 
-def _drop_known(cases: Iterator[Case], known: set[str]) -> Iterator[Case]:
-    """Yield the cases that are not known yet, each once."""
-    for case in cases:
-        if case.key not in known:
-            known.add(case.key)
-            yield case
+def _plan_chosen(case: Case) -> Task:
+    return Task(case=case, is_chosen=True)
 
 
 def _find_spent(history: History) -> float:

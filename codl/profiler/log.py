@@ -23,8 +23,6 @@ try:
 except ImportError:  # Windows: the file's own sharing mode has to do
     fcntl = None  # type: ignore[assignment]
 
-SETTLED = 0.05
-"""Standard error, relative, above which a case is measured again."""
 _METHOD = 2
 """What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
@@ -59,11 +57,6 @@ class Sample:
     """When the case was measured before, if this is to see how well that repeats."""
     is_chosen: bool = False
     """Whether the case was chosen because its like were predicted badly: it teaches, and examines nobody."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether its readings agree well enough."""
-        return self.spread <= SETTLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,10 @@
 import json
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
@@ -20,19 +21,21 @@ from codl.profiler.case import Case, ConstantPool, PreparedCase, count_bytes
 from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample
 
-LEAST_ROUNDS, MOST_ROUNDS = 8, 40
+LEAST_ROUNDS, MOST_ROUNDS = 12, 36
 """Readings of every case until it is looked at, and those after which what there is must do."""
-SETTLED = 0.03
+SETTLED = 0.025
 """Standard error, relative, at which a time is known well enough."""
-PATIENCE_SECONDS = 0.2
-"""For each case of a campaign of minutes."""
-BATCH = 28
-"""Cases measured together: the more there are, the more moments of the machine each is seen in."""
+POOL = 160
+"""Cases that take turns: the more there are, the more moments of the machine each is seen in."""
+POOL_BYTES = 1 << 30
+"""Of operators in turn, about."""
+_ADMITTED = 8
+"""Cases that join between two rounds."""
 STREAM_BYTES = 1 << 26
 """What the memory-bound reference moves."""
-_RECENT = 30
+_RECENT = 40
 """Readings of the memory-bound reference that tell what it takes at present."""
-_KEPT = 1000
+_KEPT, _STREAM_EVERY = 1000, 32
 _US = 1e6
 
 REFERENCE_WALKS = 1 << 10
@@ -40,17 +43,21 @@ REFERENCE_WALKS = 1 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """What was found out about one case."""
+class Task:
+    """A case to measure, and why."""
 
-    ratios: Mapping[str, float]
-    """To each reference, in units of its work."""
-    memory_share: float
-    """How much of the time memory is the limit, roughly, in [0, 1]."""
-    spread: float
-    """Standard error of the time, relative."""
-    rounds: int
-    """Readings."""
+    case: Case
+    is_chosen: bool = False
+    """Because its like were predicted badly."""
+    repeat_of: float | None = None
+    """When it was measured before, in seconds of the Unix epoch."""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    task: Task
+    row: PreparedCase
+    readings: list[Reading] = field(default_factory=list)
 
 
 class Survey:
@@ -58,14 +65,13 @@ class Survey:
 
     Args:
         device: What to measure.
-        patience_seconds: For each case, how long to measure it at most.
 
     Raises:
         DeviceError: The driver refused a kernel or memory.
     """
 
-    def __init__(self, device: Device, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        self.device, self._patience_seconds = device, patience_seconds
+    def __init__(self, device: Device) -> None:
+        self.device = device
         self.stopwatch = Stopwatch(device)
         self._sweep = prepare_sweep(self.stopwatch.device)
         self._pool = ConstantPool(self.stopwatch.device)
@@ -77,33 +83,35 @@ class Survey:
         for _ in range(_RECENT):
             self._read_stream()
 
-    def measure(
-        self, cases: Sequence[Case], *, repeats: Mapping[str, float] | None = None, is_chosen: bool = False
-    ) -> list[Sample]:
-        """Return a sample for each case that the driver could build.
+    def measure(self, tasks: Iterator[Task]) -> Iterator[Sample]:
+        """Yield a sample for each case that the driver can build, as soon as its readings agree.
+
+        Many cases take turns, new ones taking the places of those that are done: so the readings of each are
+        seconds apart, and the moods of a machine last no longer.
 
         Args:
-            cases: Few enough to lie in memory together.
-            repeats: Case key -> when it was measured before, for those that are measured again.
-            is_chosen: Whether they are measured because their like were predicted badly.
+            tasks: Asked for the next one whenever there is room.
 
         Raises:
             DeviceError: The device failed.
         """
-        rows: dict[str, PreparedCase] = {}
-        for case in cases:
-            with suppress(BuildError):  # a kernel that this driver cannot build is chosen nowhere
-                rows[case.key] = self.prepare(case)
-        if not rows:
-            return []
-        for row in rows.values():  # drivers compile at the first launch
-            row.run()
-        self.device.store_programs(only_quickly=True)
-        with pinned_caller():  # once, not for every row
-            times = self._take(rows)
-        again = repeats or {}
-        samples = [self._make_sample(rows[key].case, times[key], again.get(key)) for key in rows]
-        return [replace(sample, is_chosen=is_chosen) for sample in samples]
+        entries: list[_Entry] = []
+        for turn in count():
+            size = sum(entry.task.case.size_bytes for entry in entries)
+            for _ in range(_ADMITTED):
+                if len(entries) >= POOL or size > POOL_BYTES or (task := next(tasks, None)) is None:
+                    break
+                with suppress(BuildError):  # a kernel that this driver cannot build is chosen nowhere
+                    entries.append(_Entry(task, self.prepare(task.case)))
+                    entries[-1].row.run()  # drivers compile at the first launch
+                    size += task.case.size_bytes
+            if not entries:
+                return
+            self.device.store_programs(only_quickly=True)
+            self._take_turns(entries if turn % 2 == 0 else entries[::-1])
+            done = [entry for entry in entries if self._is_done(entry)]
+            entries = [entry for entry in entries if entry not in done]
+            yield from map(self._make_sample, done)
 
     def prepare(self, case: Case) -> PreparedCase:
         """Return a case ready to run.
@@ -125,35 +133,20 @@ class Survey:
             MEMORY: self._find_quiet(self._streamed)[0] * _US,
         }
 
-    def _take(self, rows: Mapping[str, PreparedCase]) -> dict[str, Times]:
-        """Measure all in turn until each is known well enough."""
-        readings: dict[str, list[Reading]] = {key: [] for key in rows}
-        waiting, end = list(rows), time.monotonic() + self._patience_seconds * len(rows)
-        for turn in range(MOST_ROUNDS):
-            if turn % LEAST_ROUNDS == 0 and turn > 0:
-                waiting = [key for key in waiting if self._find_quiet(readings[key])[1] > SETTLED]
-                if not waiting or time.monotonic() > end:
-                    break
-            self._read_stream()
-            for key in waiting if turn % 2 == 0 else reversed(waiting):
-                readings[key].append(self._read(rows[key]))
-        return {key: self._summarise(row.case, readings[key]) for key, row in rows.items()}
+    def _take_turns(self, entries: Sequence[_Entry]) -> None:
+        with pinned_caller():  # once, not for every case
+            for place, entry in enumerate(entries):
+                if place % _STREAM_EVERY == 0:
+                    self._read_stream()
+                plays = entry.row.play(self.guard.call)
+                before, taken, after = np.median(plays, axis=0).tolist()
+                entry.readings.append(self.guard.relate(before, taken, after))
 
-    def _read(self, row: PreparedCase) -> Reading:
-        """Return what a case takes now; what is short runs several times, and the middle counts."""
-        before, taken, after = np.median(row.play(self.guard.call), axis=0).tolist()
-        return self.guard.relate(before, taken, after)
-
-    def _summarise(self, case: Case, readings: Sequence[Reading]) -> Times:
-        seconds, spread = self._find_quiet(readings)
-        stream_seconds, _ = self._find_quiet(tuple(self._streamed)[-_RECENT:])
-        beyond_bytes = max(0.0, count_bytes(case, self.device.info) - CACHED_BYTES)
-        return Times(
-            ratios={COMPUTE: self.count_references(seconds), MEMORY: seconds / stream_seconds},
-            memory_share=min(1.0, beyond_bytes / STREAM_BYTES * stream_seconds / seconds),
-            spread=spread,
-            rounds=len(readings),
-        )
+    def _is_done(self, entry: _Entry) -> bool:
+        rounds = len(entry.readings)
+        if rounds < LEAST_ROUNDS or rounds >= MOST_ROUNDS:
+            return rounds >= MOST_ROUNDS
+        return self._find_quiet(entry.readings)[1] <= SETTLED
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
         return find_quiet(readings, self.guard.quiet_seconds)
@@ -162,8 +155,13 @@ class Survey:
         groups = [[self.guard.call], [self._stream], [self.guard.call]]
         self._streamed.append(self.guard.relate(*self.stopwatch.time_groups(groups)[0].tolist()))
 
-    def _make_sample(self, case: Case, times: Times, repeat_of: float | None) -> Sample:
+    def _make_sample(self, entry: _Entry) -> Sample:
+        case = entry.task.case
         row = case.selection.implementation
+        seconds, spread = self._find_quiet(entry.readings)
+        stream_seconds, _ = self._find_quiet(tuple(self._streamed)[-_RECENT:])
+        ratios = {COMPUTE: self.count_references(seconds), MEMORY: seconds / stream_seconds}
+        beyond_bytes = max(0.0, count_bytes(case, self.device.info) - CACHED_BYTES)
         return Sample(
             key=case.key,
             row=row.name,
@@ -172,12 +170,13 @@ class Survey:
             parameters=dict(case.selection.parameters),
             begin=case.region.begin,
             end=case.region.end,
-            ratios={name: max(value, 1e-9) for name, value in times.ratios.items()},
-            memory_share=times.memory_share,
-            spread=round(times.spread, 4),
-            rounds=times.rounds,
+            ratios={name: max(value, 1e-9) for name, value in ratios.items()},
+            memory_share=min(1.0, beyond_bytes / STREAM_BYTES * stream_seconds / seconds),
+            spread=round(spread, 4),
+            rounds=len(entry.readings),
             at=time.time(),
-            repeat_of=repeat_of,
+            repeat_of=entry.task.repeat_of,
+            is_chosen=entry.task.is_chosen,
         )
 
 
