@@ -1,8 +1,11 @@
 """The register tile of kernels/common/gemm_tile.h: its sizes for a device, constants packed for it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.catalog.spec import Parameters
 from codl.ir.graph import FloatArray
@@ -30,12 +33,12 @@ Source: fitted to 1x1 convolutions of the benchmark networks on AVX-512 with Int
 
 def is_tile(parameters: Parameters, info: DeviceInfo) -> bool:
     """Return whether the accumulators, a row of weights and one input stay in a device's registers."""
-    return _count_registers(parameters, info) <= info.vector_registers
+    return _count_registers(parameters, info.vector_width) <= info.vector_registers
 
 
-def _count_registers(parameters: Parameters, info: DeviceInfo, spare: int = 0) -> int:
+def _count_registers(parameters: Parameters, width: int, spare: int = 0) -> int:
     rows, vectors = parameters["MR"], parameters["VECTORS"]
-    return (rows * vectors + vectors + 1 + spare) * -(-parameters["VECTOR"] // info.vector_width)
+    return (rows * vectors + vectors + 1 + spare) * -(-parameters["VECTOR"] // width)
 
 
 def choose_tile(info: DeviceInfo, *, rows: int, channels: int, depth: int) -> Parameters:
@@ -50,28 +53,47 @@ def choose_tile(info: DeviceInfo, *, rows: int, channels: int, depth: int) -> Pa
     lanes = max(4, min(16, info.vector_width))
     while lanes > 4 and channels < lanes:
         lanes //= 2
-    return min(
-        _iterate_tiles(lanes, info),
-        key=lambda tile: _count_cycles(tile, info, rows=rows, channels=channels, depth=depth),
+    tiles = _list_tiles(lanes, info.vector_width, info.vector_registers)
+    return dict(tiles.parameters[int(np.argmin(tiles.count_cycles(rows, channels, depth)))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tiles:
+    """Tiles that stay in a device's registers, and what they cost: arrays over them."""
+
+    parameters: tuple[Parameters, ...]
+    rows: npt.NDArray[np.int64]
+    channels: npt.NDArray[np.int64]
+    step_cycles: npt.NDArray[np.float64]
+    """Products, loads and weights from a cache in one of K's steps."""
+    end_cycles: npt.NDArray[np.float64]
+    """Beginning a tile, and storing it."""
+
+    def count_cycles(self, rows: int, channels: int, depth: int) -> npt.NDArray[np.float64]:
+        """Return what one group costs."""
+        tiles = -(-rows // self.rows) * -(-channels // self.channels)
+        return np.asarray(tiles * (depth * self.step_cycles + self.end_cycles))
+
+
+@lru_cache(maxsize=64)
+def _list_tiles(lanes: int, width: int, registers: int) -> _Tiles:
+    """Return the tiles of vectors of ``lanes`` for registers of a width."""
+    found = [
+        {"MR": rows, "VECTORS": vectors, "VECTOR": lanes}
+        for vectors in ALLOWED_TILES["VECTORS"]
+        for rows in ALLOWED_TILES["MR"]
+    ]
+    found = [tile for tile in found if _count_registers(tile, width) <= registers]
+    rows, vectors = (np.array([tile[name] for tile in found], np.int64) for name in ("MR", "VECTORS"))
+    spills = np.array([_count_registers(tile, width, _SPARE_REGISTERS) > registers for tile in found])
+    steps = [rows * vectors, rows + vectors, _WEIGHT_COST * vectors, np.full_like(rows, 8)]
+    return _Tiles(
+        parameters=tuple(found),
+        rows=rows,
+        channels=vectors * lanes,
+        step_cycles=np.max(steps, axis=0) / 2,
+        end_cycles=_TILE_COST + rows * _ROW_COST + rows * vectors * _STORE_COST + spills * _SPILL_COST,
     )
-
-
-def _iterate_tiles(lanes: int, info: DeviceInfo) -> Iterator[Parameters]:
-    for vectors in ALLOWED_TILES["VECTORS"]:
-        for rows in ALLOWED_TILES["MR"]:
-            tile = {"MR": rows, "VECTORS": vectors, "VECTOR": lanes}
-            if is_tile(tile, info):
-                yield tile
-
-
-def _count_cycles(tile: Parameters, info: DeviceInfo, *, rows: int, channels: int, depth: int) -> float:
-    """Return what one group costs: products, loads and weights from a cache in K's steps, and ends."""
-    height, vectors = tile["MR"], tile["VECTORS"]
-    tiles = -(-rows // height) * count_panels(channels, tile)
-    step = max(height * vectors, height + vectors, _WEIGHT_COST * vectors, 8) / 2
-    is_full = _count_registers(tile, info, _SPARE_REGISTERS) > info.vector_registers
-    ends = _TILE_COST + height * _ROW_COST + height * vectors * _STORE_COST + is_full * _SPILL_COST
-    return tiles * (depth * step + ends)
 
 
 def count_panels(channels: int, parameters: Parameters) -> int:

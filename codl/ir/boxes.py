@@ -6,6 +6,7 @@ value; `Boxes` are many boxes of equal rank as two integer arrays.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Region:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return prod(self.shape)
 
     @property
     def is_empty(self) -> bool:

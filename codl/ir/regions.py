@@ -5,6 +5,8 @@ single region is an array of one. Zero padding is clipped away there; real
 neighbour rows that a slice needs are its halo, and are part of the answer.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from codl.ir.boxes import Boxes, IntArray, Region
@@ -16,12 +18,28 @@ from codl.ir.rules.windows import input_window
 __all__ = [
     "Boxes",
     "IntArray",
+    "OutputBoxes",
     "Region",
     "find_splittable_axes",
     "input_boxes",
     "input_regions",
     "input_window",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBoxes(Boxes):
+    """Boxes of one node's output that know what they need of its inputs, for those who ask in turn."""
+
+    node: Node
+    graph: Graph
+    needs: tuple[Boxes, ...]
+    """As `input_boxes` returns them."""
+
+    @classmethod
+    def find(cls, node: Node, graph: Graph, out: Boxes) -> "OutputBoxes":
+        """Return boxes of a node's output together with what they need."""
+        return cls(out.begin, out.end, node, graph, input_boxes(node, graph, out))
 
 
 def input_boxes(node: Node, graph: Graph, out: Boxes) -> tuple[Boxes, ...]:
@@ -37,6 +55,8 @@ def input_boxes(node: Node, graph: Graph, out: Boxes) -> tuple[Boxes, ...]:
         included. Where the exact need is not a box, a box around it: not always the
         smallest, since gaps between dilated taps and inside reshaped tails count as needed.
     """
+    if isinstance(out, OutputBoxes) and out.node is node and out.graph is graph:
+        return out.needs
     shapes = tuple(graph.shape(name) for name in node.inputs)
     has_residual = node.epilogue.residual is not ResidualOrder.NONE
     own = shapes[:-1] if has_residual else shapes

@@ -14,7 +14,7 @@ import numpy as np
 from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
-from codl.ir.regions import Region, input_boxes
+from codl.ir.regions import OutputBoxes, Region
 from codl.latency.predictor import Predictor
 from codl.partitioner.positions import Flags, Floats, Ints, Ruler, list_boxes, list_rulers
 from codl.partitioner.sorts import Sorts
@@ -153,7 +153,11 @@ class Tables:
         is_empty = boxes.is_empty
         # Slices of nothing are described as the whole: so all devices are asked about the same boxes.
         empty = is_empty[:, None]
-        boxes = Boxes(np.where(empty, 0, boxes.begin), np.where(empty, boxes.end[0], boxes.end))
+        boxes = OutputBoxes.find(
+            node,
+            self.graph,
+            Boxes(np.where(empty, 0, boxes.begin), np.where(empty, boxes.end[0], boxes.end)),
+        )
         values, uncertainty = np.empty((len(self.predictors), boxes.count, 2)), 0.0
         for place, (predictor, selection) in enumerate(zip(self.predictors, selections, strict=True)):
             found = predictor.predict(node, self.graph, boxes, selection=selection)
@@ -163,11 +167,10 @@ class Tables:
         values[:, is_empty] = 0.0
         # Whole, a concatenation's inputs lie inside its output as a rule: nothing is copied.
         whole = np.zeros_like(values[:, 0]) if isinstance(node.op, Concat) else values[:, 0]
-        needs = input_boxes(node, self.graph, boxes)
         return NodeTable(
             whole=whole,
-            axes=self._read_axes(node, rulers, values=values, needs=needs, is_empty=is_empty),
-            reads=tuple(need.region(0) for need in needs),
+            axes=self._read_axes(node, rulers, values=values, needs=boxes.needs, is_empty=is_empty),
+            reads=tuple(need.region(0) for need in boxes.needs),
             size_bytes=prod(shape) * FLOAT_BYTES,
             uncertainty=uncertainty,
         )
