@@ -17,7 +17,8 @@ import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.partitioner.beam import BEAM, Arrivals, Beam
-from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
+from codl.partitioner.chains import WHOLE, ChainBatch
+from codl.partitioner.finder import ChainFinder
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import Options, make_only_option, make_options
 from codl.partitioner.order import Unit
@@ -108,7 +109,7 @@ class DynamicProgram:
 
     def _expand(self, states: Sequence[State], position: int, chains: Sequence[ChainBatch]) -> None:
         """Note all that a stretch from here may become."""
-        single = make_single(self._graph, self._order, self._finder, position)
+        single = self._finder.make_single(position)
         self._note_arrivals(states, make_options(single, chains))
 
     def _note_arrivals(self, states: Sequence[State], options: Options) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
-from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
+from codl.partitioner.chains import WHOLE, ChainBatch
+from codl.partitioner.finder import ChainFinder
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
 from codl.partitioner.positions import Floats, Ints
@@ -85,7 +86,7 @@ class GreedyChains:
             if head is None:
                 choices.append(Choice(first=position, last=position, batch=None, index=0))
             elif head.batch is None:
-                single = make_single(self._graph, self._order, self._finder, position)
+                single = self._finder.make_single(position)
                 choices.append(Choice(first=position, last=position, batch=single, index=head.device or 0))
             else:
                 choices.append(self._grow(head, head.batch, base, chains[position]))

@@ -12,10 +12,11 @@ from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.partitioner.beam import BEAM
-from codl.partitioner.chains import WHOLE, ChainBatch, ChainFinder, make_single
+from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.cost import Pricer
 from codl.partitioner.dynamic import DynamicProgram
 from codl.partitioner.even import plan_host, plan_single
+from codl.partitioner.finder import ChainFinder
 from codl.partitioner.greedy import GreedyChains
 from codl.partitioner.moves import MoveCosts, find_move_costs
 from codl.partitioner.options import choose_candidates
@@ -120,12 +121,7 @@ class Planner:
     @cached_property
     def chains(self) -> Mapping[int, Sequence[ChainBatch]]:
         """By position of the head, all chains."""
-        found: dict[int, list[ChainBatch]] = {}
-        for last in range(len(self._order)):
-            for batch in self._finder.iterate(last):
-                if self.axes is None or batch.axis in self.axes:
-                    found.setdefault(batch.first, []).append(batch)
-        return found
+        return self._finder.find_all(self.axes)
 
     def list_choices(self, method: Method, most: int) -> list[list[Choice]]:
         """Return what a method chooses for each stretch of the network, in several ways; as in `rank`."""
@@ -143,7 +139,7 @@ class Planner:
 
     def list_batches(self, position: int) -> list[ChainBatch]:
         """Return all that dynamic programming may make of a stretch that begins at a position."""
-        single = make_single(self.graph, self._order, self._finder, position)
+        single = self._finder.make_single(position)
         return [single, *map(choose_candidates, self._worthy.get(position, ()))]
 
     @cached_property
@@ -175,7 +171,7 @@ class Planner:
     def _is_worthy(self, batch: ChainBatch) -> bool:
         """Return whether a chain takes less than the same operators on the fastest device."""
         alone = self._alone_us[batch.last + 1] - self._alone_us[batch.first]
-        return bool(batch.span_us.min() < alone.min())
+        return bool(batch.least_us < alone.min())
 
     @cached_property
     def _alone_us(self) -> Floats:

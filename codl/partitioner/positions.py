@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from math import lcm
 
 import numpy as np
@@ -15,12 +16,16 @@ from codl.ir.graph import Node
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+FAR = 1 << 40
+"""Where empty intervals begin, so that a hull with them is the other one."""
 _MOST_POSITIONS = 48
 """Places along an axis whose slices are predicted; between them times are interpolated."""
 _LONGEST_AXIS = 4096
 """What is longer, such as a list of all anchors of a detector, is no axis to cut along."""
 _WIDEST_PANEL = 32
 """Channels that a kernel computes at once, where its parameters do not tell."""
+_MOST_CANDIDATES = 33
+_MOST_SHARES = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,7 @@ def _list_positions(length: int, granule: int) -> Ints:
         return np.arange(length + 1)
     count = -(-length // granule)
     step = granule * -(-count // _MOST_POSITIONS)
-    return np.unique(np.append(np.arange(0, length, step), length))
+    return np.append(np.arange(0, length, step), length)
 
 
 @lru_cache(maxsize=512)
@@ -135,3 +140,49 @@ def _find_neighbours(length: int, granule: int, up: bool) -> tuple[Ints, Floats]
     before = after - 1
     part = (full - positions[before]) / (positions[after] - positions[before])
     return after, part[None, :, None]
+
+
+@lru_cache(maxsize=512)
+def list_shares(length: int, granule: int, devices: int) -> Floats:
+    """Return [candidate, device + 1] boundaries in [0, 1] to cut an axis at: every granule, or every tenth.
+
+    With more than two devices some may have nothing.
+    """
+    if devices == 2:
+        places = np.arange(granule, length, granule)
+        if len(places) > _MOST_CANDIDATES:
+            wanted = np.linspace(places[0], places[-1], _MOST_CANDIDATES)
+            places = np.unique(np.round(wanted / granule).astype(np.int64) * granule)
+        inner = places[:, None] / length
+    else:
+        steps = next(
+            (steps for steps in (10, 5, 4, 3, 2) if _count_splits(steps, devices) <= _MOST_SHARES), 1
+        )
+        splits = combinations(range(steps + devices - 1), devices - 1)
+        inner = np.array([[(bar - index) / steps for index, bar in enumerate(bars)] for bars in splits])
+        inner = inner[(np.diff(inner, axis=1, prepend=0, append=1) < 1).all(axis=1)]
+    edges = np.zeros((len(inner), 1)), np.ones((len(inner), 1))
+    return np.concatenate([edges[0], inner, edges[1]], axis=1)
+
+
+def _count_splits(steps: int, devices: int) -> int:
+    count = 1
+    for index in range(1, devices):
+        count = count * (steps + index) // index
+    return count
+
+
+@lru_cache(maxsize=4096)
+def cut_axis(ends: tuple[int, int], devices: int, length: int, granule: int) -> Ints:
+    """Return [candidate, device + 1] boundaries of an axis at the granules next to some shares of it.
+
+    Args:
+        ends: Length and granule of the axis that the shares are of, as `list_shares` takes them.
+        devices: How many share it.
+        length: Of the axis to cut.
+        granule: Of that axis.
+    """
+    found = np.round(list_shares(*ends, devices) * (length / granule)).astype(np.int64) * granule
+    found = np.minimum(found, length)
+    found[:, -1] = length
+    return found

@@ -19,9 +19,6 @@ from codl.latency.predictor import Predictor
 from codl.partitioner.positions import Flags, Floats, Ints, Ruler, list_boxes, list_rulers
 from codl.partitioner.sorts import Sorts
 
-FAR = 1 << 40
-"""Where empty intervals begin, so that a hull with them is the other one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
@@ -45,27 +42,20 @@ class AxisTable:
     """Positions that were predicted; None for all."""
     granule: int
     """Positions that kernels compute at once: cuts elsewhere cost as much as the next one here."""
-    head: Floats
-    """[device, length + 1, 2] Time and memory's part of it, us, of a slice from the start to here."""
-    tail: Floats
-    """[device, length + 1, 2] Of a slice from here to the end."""
     slices: Floats
-    """[device * (2 * length + 3), 2] For each device `head`, `tail`, and what nothing takes."""
+    """[device, 2 * length + 3, 2] Time and memory's part of it, us: `head`, `tail`, then nothing."""
     needs: tuple[Need, ...]
     """By input, constants included."""
 
-    def take(self, low: Ints, high: Ints) -> Floats:
-        """Return time and memory's part [count, device, 2] of each device's interval [count, device]."""
-        count, is_empty = len(self.head), high <= low
-        if count > 2:
-            devices = np.arange(count)
-            found = self.head[devices, np.where(is_empty, 0, high)]
-            found = found + self.tail[devices, np.where(is_empty, 0, low)] - self.tail[devices, 0]
-            return np.where(is_empty[:, :, None], 0.0, np.maximum(found, 0.0))
-        # One interval begins at the start, the other ends at the end.
-        places = np.where(low == 0, high, low + self.length + 1)
-        places = np.where(is_empty, 2 * self.length + 2, places)
-        return self.slices.take(places + np.arange(count) * (2 * self.length + 3), axis=0)
+    @property
+    def head(self) -> Floats:
+        """[device, length + 1, 2] Of a slice from the start to here."""
+        return self.slices[:, : self.length + 1]
+
+    @property
+    def tail(self) -> Floats:
+        """[device, length + 1, 2] Of a slice from here to the end."""
+        return self.slices[:, self.length + 1 : -1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,16 +197,15 @@ class Tables:
 
 
 def _make_axis(ruler: Ruler, values: Floats, needs: tuple[Need, ...]) -> AxisTable:
-    head = ruler.spread_out(values[:, ruler.heads], up=True)
-    tail = ruler.spread_out(values[:, ruler.tails], up=False)
-    slices = np.concatenate([head, tail, np.zeros_like(head[:, :1])], axis=1)
+    length = ruler.length
+    slices = np.zeros((len(values), 2 * length + 3, 2))
+    slices[:, : length + 1] = ruler.spread_out(values[:, ruler.heads], up=True)
+    slices[:, length + 1 : -1] = ruler.spread_out(values[:, ruler.tails], up=False)
     return AxisTable(
-        length=ruler.length,
+        length=length,
         sampled=None if ruler.is_complete else frozenset(ruler.positions.tolist()),
         granule=ruler.granule,
-        head=head,
-        tail=tail,
-        slices=np.maximum(slices, 0.0).reshape(-1, 2),
+        slices=np.maximum(slices, 0.0),
         needs=needs,
     )
 

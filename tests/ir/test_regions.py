@@ -35,7 +35,7 @@ from codl.ir.ops import (
     SpaceToDepth,
     Transpose,
 )
-from codl.ir.regions import Boxes, Region, find_splittable_axes, input_boxes, input_regions
+from codl.ir.regions import Boxes, OutputBoxes, Region, find_splittable_axes, input_boxes, input_regions
 from tests.ir.brute_force import bounding_box, elements, find_needs
 from tests.ir.every_kind import EVERY_KIND
 from tests.ir.random_nodes import one_node, regions, shapes
@@ -120,6 +120,12 @@ def test_answers_many_boxes_as_it_answers_each(kind: str) -> None:
             assert [boxes.region(index) for boxes in together] == list(alone)
             if out.is_empty:
                 assert all(r.is_empty or not r.shape for r in alone)
+        known = OutputBoxes.find(node, graph, Boxes.of(many))
+        again = input_boxes(node, graph, known)
+        assert again is known.needs
+        assert [list(map(boxes.region, range(len(many)))) for boxes in again] == [
+            list(map(boxes.region, range(len(many)))) for boxes in together
+        ]
 
     check()
 
