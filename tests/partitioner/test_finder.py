@@ -1,5 +1,7 @@
 """Chains found side by side: what each costs does not depend on which others are followed."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -67,7 +69,7 @@ def test_chains_read_and_compute_what_devices_do(graph: Graph) -> None:
                     )
 
 
-def _sum_us(graph: Graph, computes: dict[str, Region], device: int) -> tuple[float, float]:
+def _sum_us(graph: Graph, computes: Mapping[str, Region], device: int) -> tuple[float, float]:
     """Return what a device takes for its regions, and memory's part of it."""
     us = memory_us = 0.0
     for name, region in computes.items():
