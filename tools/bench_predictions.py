@@ -1,7 +1,8 @@
 """Predicted against measured: whole networks on each device, and random chains that two devices share.
 
 Times are measured as the profiler measures them: between quiet looks at the machine, relative to a reference;
-networks launch by launch, chains from one meeting of their devices to the next.
+networks launch by launch, chains from where both devices begin them to where both are done. Of chains each
+device's kernels are shown too, measured beside the other's and predicted alone, and the rest of the time.
 
 Example:
     python tools/bench_predictions.py --emulate-pair --networks resnet50,mobilenet_v2 --chains 20
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -36,11 +38,11 @@ from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceProfile
 from codl.latency.store import borrow
-from codl.partitioner.cost import price_plan
+from codl.partitioner.cost import Pricer, price_plan
 from codl.partitioner.even import plan_single
 from codl.plan.check import find_problems
 from codl.plan.residency import find_published
-from codl.plan.steps import Chain, Cut, Plan
+from codl.plan.steps import Chain, Cut, Plan, Step
 from codl.profiler.first_use import find_profiles, measure_references
 from codl.profiler.survey import Survey
 from codl.profiler.workload import load_workload
@@ -68,7 +70,7 @@ def main() -> int:
     for each in predictors:
         print(f"{each.info.name}: 10,000 slices predicted in {_time_predictions(each):.1f} ms")
     for name, graph in _iterate_graphs(names, args.folder):
-        for index, device in enumerate(devices):
+        for index, device in enumerate(() if args.only_chains else devices):
             plan = plan_single(graph, device=device.info.name)
             measured = _measure_network(graph, plan, surveys[index], predictors[index])
             told = {device.info.name: predictors[index], f"{device.info.name} borrowed": relatives[index]}
@@ -79,12 +81,14 @@ def main() -> int:
                     print(f"{name:20} {what:40} {measured / 1e3:8.2f} ms predicted {ratio:.3f}", flush=True)
         for _ in range(int(np.sum(drawn == name))):
             plan = _draw_chain_plan(graph, [device.info.name for device in devices], rng)
-            measured = _measure_chain(graph, plan, surveys, predictors[0])
-            ratio = _predict_chain(graph, plan, predictors) / measured
+            played = _measure_chain(graph, plan, surveys, predictors)
+            chain = _predict_chain(graph, plan, predictors)
+            assert chain.total_us is not None
+            ratio = chain.total_us / played.total_us
             errors.setdefault("chains", []).append(ratio - 1)
-            print(
-                f"{name:20} {_describe(plan):40} {measured / 1e3:8.2f} ms predicted {ratio:.3f}", flush=True
-            )
+            what = _describe(plan)
+            print(f"{name:20} {what:40} {played.total_us / 1e3:8.2f} ms predicted {ratio:.3f}", end="; ")
+            print(_compare_parts(chain, played, devices), flush=True)
     print(json.dumps({name: _summarise(values) for name, values in errors.items()}))
     return 0
 
@@ -96,6 +100,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--devices", type=lambda text: text.split(","), metavar="A,B")
     parser.add_argument("--emulate-pair", action="store_true")
     parser.add_argument("--chains", type=int, default=0, metavar="N", help="random chains in all")
+    parser.add_argument("--only-chains", action="store_true", help="leave whole networks out")
     parser.add_argument(
         "--relative", type=Path, action="append", default=[], metavar="PROFILE", help="to borrow, too"
     )
@@ -133,11 +138,36 @@ def _measure_network(graph: Graph, plan: Plan, survey: Survey, predictor: Predic
     return taken * predictor.profile.reference_us[COMPUTE]
 
 
-def _measure_chain(graph: Graph, plan: Plan, surveys: Sequence[Survey], predictor: Predictor) -> float:
-    """Return what the chain of a plan takes, in us of the moment that the first profile speaks of."""
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """What a chain takes, in us of the moments that the profiles speak of."""
+
+    total_us: float
+    busy_us: tuple[float, ...]
+    """By device, its kernels alone."""
+
+
+def _measure_chain(
+    graph: Graph, plan: Plan, surveys: Sequence[Survey], predictors: Sequence[Predictor]
+) -> _Measured:
     executable = _compile(graph, plan, surveys)
     taken = measure_nodes(executable, surveys, _draw_feeds(graph), nodes=_find_chain(plan).nodes)
-    return taken * predictor.profile.reference_us[COMPUTE]
+    units = [predictor.profile.reference_us[COMPUTE] for predictor in predictors]
+    return _Measured(
+        total_us=taken.total * units[0],
+        busy_us=tuple(busy * unit for busy, unit in zip(taken.busy, units, strict=True)),
+    )
+
+
+def _compare_parts(predicted: Step, measured: _Measured, devices: Sequence[Device]) -> str:
+    """Return what a chain's parts take, each with how much of it was predicted."""
+    rows = list(
+        zip((device.info.name for device in devices), predicted.device_us, measured.busy_us, strict=True)
+    )
+    rest = (predicted.total_us or 0.0) - max(predicted.device_us), measured.total_us - max(measured.busy_us)
+    return ", ".join(
+        f"{name} {us:.0f} us predicted {told:.0f}" for name, told, us in [*rows, ("rest", *rest)]
+    )
 
 
 def _compile(graph: Graph, plan: Plan, surveys: Sequence[Survey]) -> Executable:
@@ -166,10 +196,12 @@ def _predict(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> float
     return priced.predicted_us
 
 
-def _predict_chain(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> float:
-    total_us = _find_chain(_price(graph, plan, predictors)).total_us
-    assert total_us is not None
-    return total_us
+def _predict_chain(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> Step:
+    """Return the chain of a plan with what it takes by itself."""
+    by_name = {predictor.info.name: predictor for predictor in predictors}
+    arrangement = arrange([predictor.info for predictor in predictors])
+    place = plan.steps.index(_find_chain(plan))
+    return Pricer(graph=graph, predictors=by_name).price_step(plan, arrangement, place)
 
 
 def _time_predictions(predictor: Predictor, *, count: int = 10_000) -> float:

@@ -24,7 +24,7 @@ from codl.partitioner.walk import Walk
 from codl.plan.schedule import make_schedule
 from codl.plan.shares import Sharer
 from codl.plan.sharing import Arrangement
-from codl.plan.steps import Plan
+from codl.plan.steps import Plan, Step
 from codl.plan.timeline import Span
 
 
@@ -65,6 +65,21 @@ class Pricer:
         """Return what `price` does, without the best device alone."""
         return self._price(plan, arrangement)
 
+    def price_step(self, plan: Plan, arrangement: Arrangement, step: int) -> Step:
+        """Return a step with what it costs by itself, whatever devices do before and after it in the plan.
+
+        They begin it together with nothing else to do, and it ends when the last one is done.
+
+        Args:
+            plan: A sound plan of the graph.
+            arrangement: How its devices share memory.
+            step: The step's index.
+
+        Raises:
+            ProfileError: As in `price`.
+        """
+        return self._start(plan, arrangement).run_alone(step)
+
     def trace(self, plan: Plan, arrangement: Arrangement) -> tuple[Span, ...]:
         """Return what is predicted to take place when, by start; arguments and errors as in `price`."""
         spans: list[Span] = []
@@ -72,13 +87,16 @@ class Pricer:
         return tuple(sorted(spans, key=lambda span: span.start_us))
 
     def _price(self, plan: Plan, arrangement: Arrangement, spans: list[Span] | None = None) -> Plan:
+        return self._start(plan, arrangement, spans).run()
+
+    def _start(self, plan: Plan, arrangement: Arrangement, spans: list[Span] | None = None) -> Walk:
         predictors = [self._find_predictor(name) for name in plan.devices]
         sharer = self._sharers.get(plan.devices)
         if sharer is None:
             find_reads = None if self.tables is None else self.tables.find_reads
             sharer = self._sharers[plan.devices] = Sharer(self.graph, plan.devices, find_reads)
         schedule = make_schedule(self.graph, plan, arrangement, sharer=sharer)
-        return Walk(self._durations, plan, schedule, arrangement, predictors, spans=spans).run()
+        return Walk(self._durations, plan, schedule, arrangement, predictors, spans=spans)
 
     @cached_property
     def _durations(self) -> Durations:

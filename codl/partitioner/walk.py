@@ -70,6 +70,18 @@ class Walk:
             predicted_us=self._clock.now_us,
         )
 
+    def run_alone(self, step: int) -> Step:
+        """Return a step with its predictions by itself: all devices begin it, idle, and are waited for."""
+        self._durations.times(self._plan, self._schedule, self._inside)
+        steps = _find_steps(self._schedule, len(self._plan.steps))
+        for action, owner in zip(self._schedule.actions, steps, strict=True):
+            if owner == step and not isinstance(action, Meet):
+                self._take(action, step)
+        devices = {a.device for a in self._schedule.actions if isinstance(a, Launch) and a.step == step}
+        if devices:
+            self._take(Meet(devices=tuple(sorted(devices))), step)
+        return self._write(self._plan.steps[step], step)
+
     def _write(self, step: S, index: int) -> S:
         tally = self._tallies[index]
         is_host = isinstance(self._graph.nodes_by_name[_first_node(step)].op, HostCall)
@@ -90,8 +102,8 @@ class Walk:
                 self._publish(tensor, device, region, step)
             case Meet(devices=devices):
                 self._clock.feed()
-                self._clock.wait(devices)
-                us = find_meeting_us(self._predictors, devices)
+                idle_us = self._clock.wait(devices)
+                us = find_meeting_us(self._predictors, devices, idle_us)
                 self._tallies[step].sync_us += us
                 self._clock.spend(us, step=step, kind="wait")
             case Copy(transfer=transfer):

@@ -10,16 +10,18 @@ from codl.devices.loads import prepare_sweep, prepare_write
 from codl.devices.mapping import HeldRegion
 from codl.devices.memory import HostCopy, count_runs, place_host, place_in, place_shared
 from codl.devices.opencl import Device
+from codl.devices.stopwatch import Stopwatch
 from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
 from codl.latency.linear import LinearModel
 from codl.profiler.fit import fit_linear
+from codl.profiler.guard import Guard
+from codl.profiler.watch import Watch
 
 _LAUNCHES = 64
 _TRIALS = 25
-_UNDISTURBED = 25
-"""Percentile of times that others did not make longer, where they do so now and then."""
+_PATIENCE_SECONDS = 2.0
 _COPY_FEATURES = ("calls", "bytes", "rows")
 _COPIES = (
     ((1, 16, 8, 8), (1, 16, 8, 8)),
@@ -51,34 +53,34 @@ def measure_launches(device: Device) -> tuple[float, float]:
 
     Source:
         Wall clock of queues of 64 and 128 launches of next to nothing behind a longer kernel, so that the
-        host is ahead of the device as in a run.
+        host is ahead of the device as in a run; and of single ones on a device that has rested.
     """
     scrap = place_in(Region.whole((64,)), device.allocate(64))
     tiny = prepare_write(device, scrap, scrap.region)
     gate = prepare_sweep(device)
 
-    def time_queue(count: int) -> Row:
-        def measure() -> float:
+    def time_queue(count: int) -> Callable[[], tuple[float]]:
+        def measure() -> tuple[float]:
             with pinned_caller():
                 start = time.perf_counter()
                 gate()
                 for _ in range(count):
                     tiny()
                 device.finish()
-                return time.perf_counter() - start
+                return (time.perf_counter() - start,)
 
         return measure
 
-    def wait() -> float:
+    def wait() -> tuple[float]:
         with pinned_caller():
             start = time.perf_counter()
             tiny()
             device.finish()
-            return time.perf_counter() - start
+            return (time.perf_counter() - start,)
 
     rows = {"few": time_queue(_LAUNCHES), "many": time_queue(2 * _LAUNCHES), "wait": wait}
-    taken = interleave(rows, most_rounds=_TRIALS, pause_seconds=0.0)
-    few, many, waited = (taken.percentile(name, _UNDISTURBED) for name in ("few", "many", "wait"))
+    found = Watch([Guard(Stopwatch(device))]).measure(rows, patience_seconds=_PATIENCE_SECONDS)
+    few, many, waited = (found[name][0] for name in rows)
     return max(0.0, (many - few) / _LAUNCHES * _US), waited * _US
 
 

@@ -15,17 +15,18 @@ from codl.devices.meeting import Turn, take_turns
 from codl.devices.memory import place_in
 from codl.devices.opencl import Device
 from codl.devices.stopwatch import Stopwatch
-from codl.devices.timing import interleave
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Region
 from codl.latency.profile import COMPUTE, MEMORY, Meeting, Neighbour
 from codl.profiler.case import Case, ConstantPool, PreparedCase
+from codl.profiler.guard import Guard
+from codl.profiler.watch import Watch
 
-_MEETINGS = 400
-_TRIALS = 11
+PATIENCE_SECONDS = 3.0
+"""For both directions and the meeting."""
 _LOADS_BESIDE = 4
 """Of the other device, for one of the device that is timed: it is busy from before to after."""
-_LOAD_SECONDS = 2e-3
+_LOAD_SECONDS = 5e-4
 """A load that is timed takes about this long."""
 _STREAM_BYTES = 1 << 26
 _CONVOLUTIONS = tuple(
@@ -46,23 +47,39 @@ Source:
 _US = 1e6
 
 
-def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighbour]:
+def measure_neighbours(
+    first: Device, second: Device, *, patience_seconds: float = PATIENCE_SECONDS
+) -> tuple[Neighbour, Neighbour]:
     """Return what the second device does to the first, and the first to the second.
+
+    Args:
+        first: One device.
+        second: The other.
+        patience_seconds: How long to read on, in all, until readings agree.
 
     Raises:
         DeviceError: A driver refused a kernel or memory.
     """
-    meeting = measure_meeting((first, second))
+    watch = Watch([Guard(Stopwatch(device)) for device in (first, second)])
+    loads = _prepare_loads(first), _prepare_loads(second)
+    share = patience_seconds / 3
+    meeting = measure_meeting((first, second), watch, patience_seconds=share)
     return (
-        Neighbour(slowdown=measure_slowdown(first, second), meeting=meeting),
-        Neighbour(slowdown=measure_slowdown(second, first), meeting=meeting),
+        Neighbour(slowdown=_measure_slowdown(watch, first, second, loads, share), meeting=meeting),
+        Neighbour(slowdown=_measure_slowdown(watch, second, first, loads[::-1], share), meeting=meeting),
     )
 
 
-def measure_meeting(devices: Sequence[Device]) -> Meeting:
+def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting:
     """Return what it takes to start all devices and wait for all, when each has next to nothing to do.
 
-    It is what the executor does at a meeting, through the same `devices/meeting.py`.
+    They have rested before: threads that were busy just now begin much sooner. It is what the executor does
+    at a meeting, through the same `devices/meeting.py`.
+
+    Args:
+        devices: Who meets.
+        watch: Of all of them.
+        patience_seconds: How long to read on until readings agree.
     """
     calls = []
     for device in devices:
@@ -75,27 +92,33 @@ def measure_meeting(devices: Sequence[Device]) -> Meeting:
             script += [calls[index], devices[index].queue.flush]
         else:
             script.append(devices[index].finish)
-    times = []
-    with pinned_caller():
-        for _ in range(_MEETINGS + 20):
+    times: list[float] = []
+
+    def meet() -> tuple[float]:
+        with pinned_caller():
             start = time.perf_counter()
             for call in script:
                 call()
             times.append(time.perf_counter() - start)
-    kept = np.array(times[20:]) * _US
-    return Meeting(median_us=float(np.median(kept)), p95_us=float(np.percentile(kept, 95)), samples=len(kept))
+        return (times[-1],)
+
+    seconds = watch.measure({"meeting": meet}, patience_seconds=patience_seconds)["meeting"][0]
+    late = float(np.percentile(times, 95)) / max(float(np.median(times)), 1e-9)
+    return Meeting(median_us=seconds * _US, p95_us=late * seconds * _US, samples=len(times))
 
 
-def measure_slowdown(device: Device, other: Device) -> tuple[tuple[float, float], tuple[float, float]]:
+def _measure_slowdown(
+    watch: Watch, device: Device, other: Device, loads: Sequence[Mapping[str, Call]], patience_seconds: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return [own work][the other's work], compute- and memory-bound: time beside the other / time alone."""
-    own, theirs = _prepare_loads(device), _prepare_loads(other)
+    own, theirs = loads
     table = []
     for name in (COMPUTE, MEMORY):
         rows = {"alone": partial(_time, device, own[name])}
         for load in (COMPUTE, MEMORY):
             rows[load] = partial(_time, device, own[name], other, theirs[load])
-        taken = interleave(rows, most_rounds=_TRIALS, pause_seconds=0.002)
-        ratios = [taken.ratio(load, "alone").median for load in (COMPUTE, MEMORY)]
+        taken = watch.measure(rows, patience_seconds=patience_seconds / 2)
+        ratios = [taken[load][0] / taken["alone"][0] for load in (COMPUTE, MEMORY)]
         table.append((max(1.0, ratios[0]), max(1.0, ratios[1])))
     return table[0], table[1]
 
@@ -103,7 +126,7 @@ def measure_slowdown(device: Device, other: Device) -> tuple[tuple[float, float]
 def _prepare_loads(device: Device) -> Mapping[str, Call]:
     """Return a load of each sort that takes about as long as the other's."""
     convolve = _prepare_convolutions(device)
-    plays = max(1, round(_LOAD_SECONDS / max(min(_time(device, convolve) for _ in range(3)), 1e-6)))
+    plays = max(1, round(_LOAD_SECONDS / max(min(_time(device, convolve)[0] for _ in range(3)), 1e-6)))
 
     def compute() -> None:
         for _ in range(plays):
@@ -131,7 +154,9 @@ def _prepare_convolutions(device: Device) -> Call:
     return convolve
 
 
-def _time(device: Device, load: Call, other: Device | None = None, beside: Call | None = None) -> float:
+def _time(
+    device: Device, load: Call, other: Device | None = None, beside: Call | None = None
+) -> tuple[float]:
     """Return how long a load takes, in seconds, while the other device is busy from before to after it."""
     with pinned_caller():
         if other is not None and beside is not None:
@@ -145,4 +170,4 @@ def _time(device: Device, load: Call, other: Device | None = None, beside: Call 
         taken = time.perf_counter() - start
         if other is not None:
             other.finish()
-    return taken
+    return (taken,)

@@ -1,11 +1,13 @@
-"""What runs of a plan take on a quiet machine, found launch by launch or from meeting to meeting.
+"""What runs of a plan take on a quiet machine, found launch by launch or step by step.
 
 The state of a machine that others share changes within an inference. So its parts stand between guards, as
 the samples do that predictors learn from, and what they take when all is quiet is added up.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -18,12 +20,15 @@ from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
 from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.survey import Survey
+from codl.profiler.watch import Watch
 
 _PATIENCE_SECONDS = 20.0
 _LEAST_RUNS = 8
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
 _HOST_RUNS, _HOST_PERCENT = 30, 10
+_BEFORE = 8
+"""Kernels played before a step: they write its inputs, and their data fill the caches as in a run."""
 
 
 def measure_launches(
@@ -58,6 +63,16 @@ def measure_launches(
     return survey.count_references(sum(seconds for seconds, _ in found) + _find_host_seconds(executable))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a step of a plan takes by itself."""
+
+    total: float
+    """From where all devices are idle to where all are idle again, in references of the first one."""
+    busy: tuple[float, ...]
+    """By device, what its kernels take meanwhile, in its own references."""
+
+
 def measure_nodes(
     executable: Executable,
     surveys: Sequence[Survey],
@@ -65,54 +80,56 @@ def measure_nodes(
     *,
     nodes: Collection[str],
     patience_seconds: float = _PATIENCE_SECONDS,
-) -> float:
-    """Return how long devices are at some nodes, from meeting to meeting, in the first one's references.
+) -> Played:
+    """Return what nodes of a step take that all devices begin together, whoever waits for whom in the plan.
+
+    As in a run, their inputs are just written and their weights long out of the caches: before each reading
+    caches are swept, and what comes right before in the plan is computed.
 
     Args:
         executable: Compiled for the surveys' own devices, in their order.
         surveys: Of each device.
         feeds: The network's inputs.
-        nodes: Those that count.
-        patience_seconds: How long to wait for quiet readings.
+        nodes: Those that count, all of one step.
+        patience_seconds: How long to read on, at most, until readings agree.
 
     Raises:
         DeviceError: A device failed.
         ProfileError: No part of the run computes these nodes.
     """
     executable.run(feeds)
-    parts = _split_at_meetings(executable.entries)
-    chosen = [any(label is not None and label.name in nodes for _, label in part) for part in parts]
-    if not any(chosen):
+    before, chosen = _find_entries(executable, nodes)
+    if not chosen:
         raise ProfileError(f"plan: got no part that computes {', '.join(sorted(nodes))}, expected one")
-    readings: list[Reading] = []
-    quiet_seconds = 0.0
-    end = time.monotonic() + patience_seconds
-    for turn in count(1):
-        taken = beside = 0.0
-        for part, is_chosen in zip(parts, chosen, strict=True):
-            if not is_chosen:
-                _play(part)
-                continue
-            before = [survey.guard.read() for survey in surveys]
-            seconds = _play(part)
-            after = [survey.guard.read() for survey in surveys]
-            taken += seconds
-            beside += seconds * sum(before + after) / 2
-        readings.append(Reading(taken, beside / taken))
-        if turn >= _LEAST_RUNS and turn % _LEAST_RUNS == 0:
-            quiet_seconds = sum(survey.guard.quiet_seconds for survey in surveys)
-            if find_quiet(readings, quiet_seconds)[1] <= _SETTLED or time.monotonic() > end:
-                break
-    return surveys[0].count_references(find_quiet(readings, quiet_seconds)[0])
+
+    def prepare() -> None:
+        for survey in surveys:
+            survey.sweep()
+        _play(before, executable)
+
+    found = Watch([survey.guard for survey in surveys]).measure(
+        {"step": partial(_play, chosen, executable)}, prepare=prepare, patience_seconds=patience_seconds
+    )
+    total, *busy = found["step"]
+    return Played(
+        total=surveys[0].count_references(total),
+        busy=tuple(s.count_references(part) for s, part in zip(surveys, busy, strict=True)),
+    )
 
 
-def _play(entries: Sequence[Entry]) -> float:
-    """Return how long the host is at some calls, in seconds."""
+def _play(entries: Sequence[Entry], executable: Executable) -> tuple[float, ...]:
+    """Return how long calls take until all devices are idle, then each one's kernels, in seconds."""
     with pinned_caller():
         start = time.perf_counter()
-        for call, _ in entries:
-            call()
-        return time.perf_counter() - start
+        played = [(call(), label) for call, label in entries]
+        for device in executable.devices:
+            device.finish()
+        taken = time.perf_counter() - start
+    busy = [0.0] * len(executable.devices)
+    for event, label in played:
+        if label is not None and label.kind in KERNELS:
+            busy[label.device] += _count_seconds(event)
+    return taken, *busy
 
 
 def _play_guarded(executable: Executable, guard: Guard) -> list[Reading]:
@@ -144,17 +161,34 @@ def _find_host_seconds(executable: Executable) -> float:
     return max(0.0, float(np.percentile(found, _HOST_PERCENT)))
 
 
-def _split_at_meetings(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Return the parts of a run, each up to where the host has waited for devices."""
-    parts: list[list[Entry]] = [[]]
-    is_waiting = False
+def _find_entries(executable: Executable, nodes: Collection[str]) -> tuple[list[Entry], list[Entry]]:
+    """Return the kernels that come right before some nodes, and what a run does to compute those.
+
+    That is all between two meetings, without other nodes' kernels and without the meetings themselves.
+    """
+    outputs = {node.output for node in executable.graph.nodes if node.name in nodes}
+    before: list[Entry] = []
+    for part in _split_at_meetings(executable.entries):
+        chosen: list[Entry] = []
+        for call, label in part:
+            names = nodes if label is not None and label.kind is EventKind.LAUNCH else outputs
+            is_other = label is not None and label.kind in KERNELS and label.name not in names
+            (before if is_other else chosen).append((call, label))
+        if any(label is not None and label.kind in KERNELS for _, label in chosen):
+            return before[-_BEFORE:], chosen
+    return [], []
+
+
+def _split_at_meetings(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield the parts of a run, each up to where the host waits for devices."""
+    part: list[Entry] = []
     for call, label in entries:
-        waits = label is not None and label.kind is EventKind.WAIT
-        if is_waiting and not waits:
-            parts.append([])
-        is_waiting = waits
-        parts[-1].append((call, label))
-    return parts
+        if label is not None and label.kind is EventKind.WAIT:
+            yield part
+            part = []
+        else:
+            part.append((call, label))
+    yield part
 
 
 def _count_seconds(event: Any) -> float:
