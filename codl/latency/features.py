@@ -126,13 +126,19 @@ def _is_strided(arg: TensorArg) -> bool:
 def _list_tile_amounts(
     amounts: Mapping[str, Any], scalars: Mapping[str, Scalar], parameters: Parameters
 ) -> Mapping[str, Any]:
-    """Return what a register tile does in its steps: it loads vectors and multiplies them."""
+    """Return what a register tile does in its steps: it loads vectors and multiplies them.
+
+    Compilers make faster loops of some tiles than of others: what a tile's products take beyond those of the
+    fastest one is a feature of its own.
+    """
     rows, lanes = parameters["MR"], parameters["VECTOR"]
     vectors = parameters["VECTORS"] if "VECTORS" in parameters else parameters["NR"] / lanes
     found = {}
     cut = _share_cut(scalars, round(vectors * lanes))
     if "steps" in amounts:
+        program = " ".join(f"{name}={value}" for name, value in sorted(parameters.items()))
         found["products"] = amounts["steps"] * rows * vectors
+        found[f"products {program}"] = found["products"]
         found["loads"] = amounts["steps"] * (rows + vectors)
         found["cut_products"] = found["products"] * cut
     if {"steps", "tiles", "items"} <= set(amounts):

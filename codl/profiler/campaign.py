@@ -116,8 +116,8 @@ class Campaign:
         """Yield what to measure next, for as long as the budget lasts."""
         done = {sample.key for sample in self._samples}
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
-        least = 0 if self._samples else _LEAST_CASES
-        yield from self._take(map(_plan, merge(self._works, streams)), done, _FIRST, "workload", least=least)
+        planned = map(_plan, merge(self._works, streams))
+        yield from self._take(planned, done, _FIRST, "workload", least=_LEAST_CASES)
         for index in range(_ROUNDS):
             until = _FIRST + (1 - _AGAIN - _DRAIN - _FIRST) * (index + 1) / _ROUNDS
             if self._used() < until:

@@ -25,7 +25,7 @@ except ImportError:
 
 Times = npt.NDArray[np.float64]
 HELD_OUT = 0.3
-_ROUNDS = 12
+_ROUNDS = 6
 _LEAST_ERROR = 0.01
 """Relative error below which a sample weighs no more: measurements are no better."""
 _LEAST_FEATURES, _SAMPLES_PER_FEATURE = 4, 4

@@ -41,6 +41,8 @@ processes that share a core leave each other alone for no more than a few ms.
 """
 _LONG_SHARE, _LONGEST = 0.15, 25.0
 """Share of longer layers that are measured whole all the same, and how much longer at the most."""
+_PANEL, _ALIGNED = 16, 0.75
+"""Channels of a usual panel, and the share of cuts between channels that lie at such."""
 _PATTERN = ("whole", "slice", "whole", "step", "slice", "between", "slice", "whole", "between", "step")
 """What a row's cases are, in turn."""
 
@@ -179,7 +181,9 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
         regions = (
             _find_step(selection, layer, axis, info, rng, most=limit / cost)
             if kind == "step"
-            else [whole.cut(axis, *_draw_interval(length, rng, most=limit / cost))]
+            else [
+                whole.cut(axis, *_draw_interval(length, rng, most=limit / cost, step=_draw_step(axis, rng)))
+            ]
         )
     for region in regions:
         yield Case(layer=layer, selection=selection, region=region)
@@ -209,19 +213,26 @@ def _keep(selection: Selection | None, relative: Layer, info: DeviceInfo) -> Sel
     return _select(selection.implementation, relative, info)
 
 
-def _draw_interval(length: int, rng: Generator, *, most: float) -> tuple[int, int]:
+def _draw_step(axis: int, rng: Generator) -> int:
+    """Return what the ends of an interval are multiples of: planners cut channels at vectors and panels."""
+    return _PANEL if axis == 1 and rng.random() < _ALIGNED else 1
+
+
+def _draw_interval(length: int, rng: Generator, *, most: float, step: int = 1) -> tuple[int, int]:
     """Return an interval as a device may get it: from the top, to the bottom, or between two others.
 
     Args:
         length: Of the axis.
         rng: What draws.
         most: Largest share of it.
+        step: What its ends inside the axis are multiples of, where that leaves any.
     """
     share = float(rng.choice([rng.uniform(0.05, 0.95), 0.5]))
     size = min(length, max(1, round(length * (share if most >= 1 else most * share))))
     place = rng.random()
     begin = 0 if place < 0.4 else length - size if place < 0.8 else int(rng.integers(length - size + 1))
-    return begin, begin + size
+    first, last = (length if end == length else round(end / step) * step for end in (begin, begin + size))
+    return (first, min(last, length)) if first < last else (begin, begin + size)
 
 
 def _find_step(
