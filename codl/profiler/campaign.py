@@ -22,7 +22,7 @@ _FIRST = 0.6
 """Share of the budget for the workload as it is; the rest goes where errors are."""
 _ROUNDS = 3
 """Times that errors are looked at."""
-_AGAIN = 0.1
+_AGAIN = 0.07
 """Share of the budget for measuring again."""
 _DRAIN = 0.02
 """Share of the budget for what is in turn when the last case has joined."""

@@ -21,7 +21,7 @@ from codl.machine import DeviceInfo
 
 _LEAST_POOL = 1 << 22
 """Floats."""
-_PLAY_SECONDS, _MOST_PLAYS = 3e-4, 7
+_PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
 
 

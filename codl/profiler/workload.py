@@ -28,7 +28,7 @@ IMAGE_AXES = (2, 1, 0)
 """Height, channels and batch: where plans cut images."""
 FIRST_CASES = 8
 """Of every row, before rows get what is due to them."""
-_LEAST_WEIGHT = 0.02
+_LEAST_WEIGHT = 0.04
 """Share of the samples that even a kernel of no network's time gets."""
 _FLOPS_PER_BYTE = 8.0
 """To weigh kernels before anything is measured."""

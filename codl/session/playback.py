@@ -122,6 +122,8 @@ def _play(entries: Sequence[Entry], executable: Executable) -> tuple[float, ...]
     with pinned_caller():
         start = time.perf_counter()
         played = [(call(), label) for call, label in entries]
+        for device in executable.devices:  # else one may begin when the other is done
+            device.queue.flush()
         for device in executable.devices:
             device.finish()
         taken = time.perf_counter() - start
