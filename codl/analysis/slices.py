@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
-from codl.plan.residency import Share
+from codl.plan.shares import Share
 from codl.plan.timeline import Span
 
 Predictors = Sequence[Predictor | None]

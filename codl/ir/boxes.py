@@ -70,7 +70,13 @@ class Region:
 
     def contains(self, other: "Region") -> bool:
         """Return whether every element of ``other`` lies in this box."""
-        return other.is_empty or self.intersect(other) == other
+        if self == other or other.is_empty:
+            return True
+        is_inside = (
+            low <= begin and end <= high
+            for low, begin, end, high in zip(self.begin, other.begin, other.end, self.end, strict=True)
+        )
+        return all(is_inside)
 
     def subtract(self, other: "Region") -> Iterator["Region"]:
         """Yield disjoint boxes that cover this box without ``other``."""

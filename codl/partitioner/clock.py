@@ -79,7 +79,7 @@ class Clock:
         last = None
         while awaited := [device for device in devices if self._queues[device]]:
             last = awaited[-1]
-            self._advance(self._find_next_us(), taken)
+            self._advance(None, taken)
             ends |= dict.fromkeys(awaited, self.now_us)
         elapsed = self.now_us - start
         if last is not None and elapsed:
@@ -116,27 +116,29 @@ class Clock:
         taken: list[dict[int, float]] = [{} for _ in self._queues]
         end = self.now_us + us
         while any(self._queues) and self.now_us < end - _NOTHING:
-            self._advance(min(self._find_next_us(), end - self.now_us), taken)
+            self._advance(end - self.now_us, taken)
         self.now_us = end
         self._note(step, us)
 
     def _note(self, step: int, us: float) -> None:
         self.step_us[step] = self.step_us.get(step, 0.0) + us
 
-    def _find_next_us(self) -> float:
-        """Return how long it takes until some device has done some step's work."""
-        return min(queue[0].us * self._slowdown(device) for device, queue in enumerate(self._queues) if queue)
-
-    def _advance(self, us: float, taken: Sequence[dict[int, float]]) -> None:
-        slowdowns = [self._slowdown(device) if queue else 1.0 for device, queue in enumerate(self._queues)]
-        for device, queue in enumerate(self._queues):
-            if not queue:
-                continue
+    def _advance(self, most_us: float | None, taken: Sequence[dict[int, float]]) -> None:
+        """Let time pass until some device has done some step's work, or as much as there is of it."""
+        busy = [device for device, queue in enumerate(self._queues) if queue]
+        slowdowns = [1.0] if len(busy) == 1 else [self._slowdown(device) for device in busy]
+        us = min(
+            self._queues[device][0].us * slowdown for device, slowdown in zip(busy, slowdowns, strict=True)
+        )
+        if most_us is not None:
+            us = min(us, most_us)
+        for device, slowdown in zip(busy, slowdowns, strict=True):
+            queue, spent = self._queues[device], taken[device]
             work = queue[0]
             if work.start_us is None:
                 work.start_us = self.now_us
-            done = min(work.us, us / slowdowns[device])
-            taken[device][work.step] = taken[device].get(work.step, 0.0) + us
+            done = min(work.us, us / slowdown)
+            spent[work.step] = spent.get(work.step, 0.0) + us
             work.memory_us -= work.memory_us * done / work.us
             work.us -= done
             if work.us <= _NOTHING:

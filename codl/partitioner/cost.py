@@ -52,18 +52,20 @@ class Pricer:
         Raises:
             ProfileError: A device has no predictor, or not for something that the plan does.
         """
-        priced = self._price(plan, arrangement)
+        (priced,) = self.price_all([plan], arrangement)
         singles = [
-            self._price(
-                plan_single(self.graph, device=name), Arrangement(modes=(arrangement.modes[index],))
-            ).predicted_us
+            self.price_all(
+                [plan_single(self.graph, device=name)], Arrangement(modes=(arrangement.modes[index],))
+            )[0].predicted_us
             for index, name in enumerate(plan.devices)
         ]
         return replace(priced, best_single_us=min(us for us in singles if us is not None))
 
-    def price_alone(self, plan: Plan, arrangement: Arrangement) -> Plan:
-        """Return what `price` does, without the best device alone."""
-        return self._price(plan, arrangement)
+    def price_all(self, plans: Sequence[Plan], arrangement: Arrangement) -> list[Plan]:
+        """Return what `price` does for plans over the same devices, without the best device alone."""
+        walks = self._walk(plans, arrangement)
+        self._durations.learn(piece for walk in walks for piece in walk.list_slices())
+        return [walk.run() for walk in walks]
 
     def price_step(self, plan: Plan, arrangement: Arrangement, step: int) -> Step:
         """Return a step with what it costs by itself, whatever devices do before and after it in the plan.
@@ -78,25 +80,30 @@ class Pricer:
         Raises:
             ProfileError: As in `price`.
         """
-        return self._start(plan, arrangement).run_alone(step)
+        return self._walk([plan], arrangement)[0].run_alone(step)
 
     def trace(self, plan: Plan, arrangement: Arrangement) -> tuple[Span, ...]:
         """Return what is predicted to take place when, by start; arguments and errors as in `price`."""
         spans: list[Span] = []
-        self._price(plan, arrangement, spans)
+        self._walk([plan], arrangement, spans)[0].run()
         return tuple(sorted(spans, key=lambda span: span.start_us))
 
-    def _price(self, plan: Plan, arrangement: Arrangement, spans: list[Span] | None = None) -> Plan:
-        return self._start(plan, arrangement, spans).run()
-
-    def _start(self, plan: Plan, arrangement: Arrangement, spans: list[Span] | None = None) -> Walk:
-        predictors = [self._find_predictor(name) for name in plan.devices]
-        sharer = self._sharers.get(plan.devices)
+    def _walk(
+        self, plans: Sequence[Plan], arrangement: Arrangement, spans: list[Span] | None = None
+    ) -> list[Walk]:
+        """Return runs of plans over the same devices, not yet walked through."""
+        devices = plans[0].devices if plans else ()
+        predictors = [self._find_predictor(name) for name in devices]
+        sharer = self._sharers.get(devices)
         if sharer is None:
             find_reads = None if self.tables is None else self.tables.find_reads
-            sharer = self._sharers[plan.devices] = Sharer(self.graph, plan.devices, find_reads)
-        schedule = make_schedule(self.graph, plan, arrangement, sharer=sharer)
-        return Walk(self._durations, plan, schedule, arrangement, predictors, spans=spans)
+            sharer = self._sharers[devices] = Sharer(self.graph, devices, find_reads)
+        sharer.share([step for plan in plans for step in plan.steps])
+        schedules = [make_schedule(self.graph, plan, arrangement, sharer=sharer) for plan in plans]
+        return [
+            Walk(self._durations, plan, schedule, arrangement, predictors, spans=spans)
+            for plan, schedule in zip(plans, schedules, strict=True)
+        ]
 
     @cached_property
     def _durations(self) -> Durations:

@@ -1,6 +1,6 @@
 """What slices, publications and transfers of one network take: a predictor is asked once about each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,11 +13,6 @@ from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
 from codl.partitioner.sorts import Sorts
 from codl.partitioner.tables import Tables
-from codl.plan.schedule import Launch, Schedule
-from codl.plan.steps import Plan
-
-Place = tuple[int, str, int]
-"""Step, node and device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,27 +38,22 @@ class Durations:
     _publications: dict[tuple[str, Shape, Region], float] = field(default_factory=dict, repr=False)
     _sharing: dict[tuple[str, str], tuple[float, float, float]] = field(default_factory=dict, repr=False)
 
-    def times(self, plan: Plan, schedule: Schedule, inside: Mapping[Place, frozenset[str]]) -> None:
-        """Ask the predictors for all slices of a schedule at once: one question for each sort of operator.
+    def learn(self, slices: Iterable[tuple[Node, str, Region]]) -> None:
+        """Ask the predictors about all slices at once: one question for each sort of operator and device.
 
         Args:
-            plan: The plan.
-            schedule: What a run of it does.
-            inside: By step, node and device, inputs of concatenations that `time_rest` is asked about.
+            slices: Operators with the name of a device and the region that it computes.
         """
         wanted: dict[tuple[str, int], tuple[Node, list[Region]]] = {}
-        for action in schedule.actions:
-            if not isinstance(action, Launch) or inside.get((action.step, action.node, action.device)):
-                continue
-            node, device = self.graph.nodes_by_name[action.node], plan.devices[action.device]
-            key = device, self._sorts.find(node), action.region
+        for node, device, region in slices:
+            key = device, self._sorts.find(node), region
             if key in self._known:
                 continue
-            found_before = self._look_up(node, device, action.region)
+            found_before = self._look_up(node, device, region)
             if found_before is not None:
                 self._known[key] = found_before
             else:
-                wanted.setdefault(key[:2], (node, []))[1].append(action.region)
+                wanted.setdefault(key[:2], (node, []))[1].append(region)
         for (device, sort), (node, regions) in wanted.items():
             distinct = list(dict.fromkeys(regions))
             found = self.predictors[device].predict(node, self.graph, Boxes.of(distinct))
@@ -72,7 +62,7 @@ class Durations:
                 self._known[device, sort, region] = Time(us=us, memory_us=slow)
 
     def time(self, node: Node, device: str, region: Region) -> Time:
-        """Return what a slice takes that `times` has asked for."""
+        """Return what a slice takes that `learn` was told of."""
         return self._known[device, self._sorts.find(node), region]
 
     def time_rest(self, node: Node, device: str, region: Region, inside: frozenset[str]) -> Time:
@@ -117,8 +107,12 @@ class Durations:
     def _look_up(self, node: Node, device: str, region: Region) -> Time | None:
         if self.tables is None:
             return None
-        found = self.tables.look_up(node, list(self.predictors).index(device), region)
+        found = self.tables.look_up(node, self._places[device], region)
         return None if found is None else Time(us=found[0], memory_us=found[1])
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.predictors)}
 
     @cached_property
     def _sorts(self) -> Sorts:

@@ -7,7 +7,8 @@ from codl.errors import PlanError
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d, HostCall, MatMul
 from codl.ir.regions import Region, find_splittable_axes
-from codl.plan.residency import find_published, share_step
+from codl.plan.residency import find_published
+from codl.plan.shares import share_step
 from codl.plan.steps import Chain, Cut, Host, Plan, Run, Step
 
 PREFERRED_AXES = (2, 1, 0)

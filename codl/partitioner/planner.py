@@ -93,12 +93,11 @@ class Planner:
             method: How they are sought.
             most: Plans found by dynamic programming that are priced.
         """
-        singles = [self._plan_single(name) for name in self.devices]
+        singles = [plan_single(self.graph, device=name, devices=self.devices) for name in self.devices]
+        tried = self.list_choices(method, most) if len(self.predictors) > 1 else []
+        priced = self._pricer.price_all([*singles, *map(self._write, tried)], self.arrangement)
+        singles, found = priced[: len(singles)], priced[len(singles) :]
         best_us = min(single.predicted_us or 0.0 for single in singles)
-        found = []
-        if len(self.predictors) > 1:
-            tried = self.list_choices(method, most)
-            found = [self.price(choices) for choices in tried]
         splits = [replace(plan, planner=method) for plan in found]
         splits.sort(key=lambda plan: plan.predicted_us or 0.0)
         singles.sort(key=lambda plan: plan.predicted_us or 0.0)
@@ -155,7 +154,7 @@ class Planner:
 
     def price(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices with its price."""
-        return self._pricer.price_alone(self._write(choices), self.arrangement)
+        return self._pricer.price_all([self._write(choices)], self.arrangement)[0]
 
     @cached_property
     def _program(self) -> DynamicProgram:
@@ -182,10 +181,6 @@ class Planner:
             for place, unit in enumerate(self._order)
         ]
         return np.concatenate([np.zeros((1, count)), np.cumsum(rows, axis=0)])
-
-    def _plan_single(self, name: str) -> Plan:
-        plan = plan_single(self.graph, device=name, devices=self.devices)
-        return self._pricer.price_alone(plan, self.arrangement)
 
     def _write(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices."""

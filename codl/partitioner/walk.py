@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from codl.devices.memory import count_runs
-from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
@@ -20,6 +20,7 @@ from codl.plan.steps import Plan, Step
 from codl.plan.timeline import Span
 
 S = TypeVar("S", bound=Step)
+_OF_A_STEP = (Launch, Publish, Call)
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class Walk:
 
     def run(self) -> Plan:
         """Return the plan with its predictions."""
-        self._durations.times(self._plan, self._schedule, self._inside)
+        self._durations.learn(self.list_slices())
         steps = _find_steps(self._schedule, len(self._plan.steps))
         for action, step in zip(self._schedule.actions, steps, strict=True):
             self._take(action, step)
@@ -72,7 +73,7 @@ class Walk:
 
     def run_alone(self, step: int) -> Step:
         """Return a step with its predictions by itself: all devices begin it, idle, and are waited for."""
-        self._durations.times(self._plan, self._schedule, self._inside)
+        self._durations.learn(self.list_slices())
         steps = _find_steps(self._schedule, len(self._plan.steps))
         for action, owner in zip(self._schedule.actions, steps, strict=True):
             if owner == step and not isinstance(action, Meet):
@@ -81,6 +82,16 @@ class Walk:
         if devices:
             self._take(Meet(devices=tuple(sorted(devices))), step)
         return self._write(self._plan.steps[step], step)
+
+    def list_slices(self) -> list[tuple[Node, str, Region]]:
+        """Return the operators, devices and regions of all launches but those of concatenations within."""
+        nodes, devices, inside = self._graph.nodes_by_name, self._plan.devices, self._inside
+        return [
+            (nodes[action.node], devices[action.device], action.region)
+            for action in self._schedule.actions
+            if isinstance(action, Launch)
+            and not (inside and inside.get((action.step, action.node, action.device)))
+        ]
 
     def _write(self, step: S, index: int) -> S:
         tally = self._tallies[index]
@@ -165,7 +176,7 @@ def _find_steps(schedule: Schedule, count: int) -> list[int]:
     following = count - 1
     for place in reversed(range(len(schedule.actions))):
         action = schedule.actions[place]
-        if isinstance(action, Launch | Publish | Call):
+        if isinstance(action, _OF_A_STEP):
             following = action.step
         steps[place] = following
     return steps

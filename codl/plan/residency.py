@@ -1,14 +1,14 @@
-"""Where data is during a run: what each device computes in a step, and what it must be sent first.
+"""Where data is during a run: what each device has, and what it must be sent before a step.
 
 The partitioner prices exactly the transfers that the executor performs,
 because both ask this module.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codl.ir.graph import Graph
-from codl.ir.regions import Boxes, Region, input_boxes
+from codl.ir.regions import Region
 from codl.plan.steps import Host, Run, Step
 
 HOST = -1
@@ -23,18 +23,6 @@ class Transfer:
     region: Region
     source: int
     destination: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """What one device does in one step."""
-
-    computes: Mapping[str, Region]
-    """Node name -> region of its output that the device computes, halo included; never empty."""
-    publishes: Mapping[str, Region]
-    """Tensor -> region that is the device's own among the tensors read outside the step; never empty."""
-    reads: Mapping[str, Region]
-    """Tensor from outside the step -> region the device reads of it; never empty."""
 
 
 def step_nodes(step: Step) -> tuple[str, ...]:
@@ -52,66 +40,6 @@ def find_published(nodes: Sequence[str], graph: Graph) -> tuple[str, ...]:
         if tensor in graph.outputs or any(reader.name not in inside for reader in readers):
             published.append(tensor)
     return tuple(published)
-
-
-def share_step(step: Step, graph: Graph, devices: Sequence[str]) -> tuple[Share, ...]:
-    """Return what each device does in ``step``, by device index: nothing in a step of the host.
-
-    Every device's own part of each published tensor is followed backwards
-    through the step: an inner tensor is computed where a later node needs it.
-    """
-    owned = [_owned_regions(step, graph, devices, index) for index in range(len(devices))]
-    return _follow_back(step_nodes(step), graph, owned)
-
-
-def _owned_regions(step: Step, graph: Graph, devices: Sequence[str], index: int) -> dict[str, Region]:
-    if isinstance(step, Host):
-        return {}
-    if isinstance(step, Run):
-        if devices[index] != step.device:
-            return {}
-        tensor = graph.nodes_by_name[step.node].output
-        return {tensor: Region.whole(graph.shape(tensor))}
-    owned = {}
-    for cut in step.cuts:
-        whole = Region.whole(graph.shape(cut.tensor))
-        part = whole.cut(cut.axis, cut.bounds[index], cut.bounds[index + 1])
-        if not part.is_empty:
-            owned[cut.tensor] = part
-    return owned
-
-
-def _follow_back(
-    names: Sequence[str], graph: Graph, owned: Sequence[Mapping[str, Region]]
-) -> tuple[Share, ...]:
-    """Return what each device computes and reads for its own parts of what is published."""
-    nodes = [graph.nodes_by_name[name] for name in names]
-    produced = {node.output for node in nodes}
-    needs = [dict(own) for own in owned]
-    computes: list[dict[str, Region]] = [{} for _ in owned]
-    for node in reversed(nodes):
-        wanted = [(index, need[node.output]) for index, need in enumerate(needs) if node.output in need]
-        busy = [(index, region) for index, region in wanted if not region.is_empty]
-        if not busy:
-            continue
-        boxes = input_boxes(node, graph, Boxes.of([region for _, region in busy]))
-        for place, (index, region) in enumerate(busy):
-            computes[index][node.name] = region
-            need = needs[index]
-            for tensor, parts in zip(node.inputs, boxes, strict=True):
-                if tensor in graph.constants:
-                    continue
-                part = parts.region(place)
-                if not part.is_empty:
-                    need[tensor] = need[tensor].hull(part) if tensor in need else part
-    return tuple(
-        Share(
-            computes=computed,
-            publishes=dict(own),
-            reads={tensor: region for tensor, region in need.items() if tensor not in produced},
-        )
-        for computed, own, need in zip(computes, owned, needs, strict=True)
-    )
 
 
 def find_host_reads(step: Host, graph: Graph) -> tuple[str, ...]:
@@ -153,6 +81,8 @@ class Residency:
     def request(self, tensor: str, region: Region, device: int) -> tuple[Transfer, ...]:
         """Return, and note as done, the transfers that make ``region`` of ``tensor`` valid on ``device``."""
         present = self._present.setdefault((tensor, device), [])
+        if any(box.contains(region) for box in present):
+            return ()
         missing = [region]
         for box in present:
             missing = [rest for piece in missing for rest in piece.subtract(box)]

@@ -13,14 +13,12 @@ from codl.ir.regions import Region
 from codl.plan.residency import (
     HOST,
     Residency,
-    Share,
     Transfer,
     find_host_reads,
     find_host_writes,
-    share_step,
     step_nodes,
 )
-from codl.plan.shares import Sharer
+from codl.plan.shares import Share, Sharer
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Host, Plan
 
@@ -119,9 +117,8 @@ def make_schedule(
         sharer: Who has followed other plans of the network for the same devices.
     """
     if sharer is None:
-        shares = tuple(share_step(step, graph, plan.devices) for step in plan.steps)
-    else:
-        shares = tuple(sharer.share(step) for step in plan.steps)
+        sharer = Sharer(graph, plan.devices)
+    shares = sharer.share(plan.steps)
     return _Scheduler(graph, plan, shares, arrangement).run()
 
 

@@ -1,17 +1,153 @@
-"""What devices do in the steps of many plans of one network: equal steps are followed through it once."""
+"""What each device computes, publishes and reads in a step: its own parts followed back through it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from codl.ir.graph import Graph, Node
-from codl.ir.regions import Region, input_regions
-from codl.plan.residency import Share, share_step
-from codl.plan.steps import Run, Step
+from codl.ir.regions import Boxes, Region, input_boxes
+from codl.plan.residency import step_nodes
+from codl.plan.steps import Host, Run, Step
+
+FindReads = Callable[[Node], Sequence[Region]]
+"""What a whole operator reads of each input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one device does in one step."""
+
+    computes: Mapping[str, Region]
+    """Node name -> region of its output that the device computes, halo included; never empty."""
+    publishes: Mapping[str, Region]
+    """Tensor -> region that is the device's own among the tensors read outside the step; never empty."""
+    reads: Mapping[str, Region]
+    """Tensor from outside the step -> region the device reads of it; never empty."""
+
 
 _NOTHING = Share(computes={}, publishes={}, reads={})
 
 
+@dataclass(slots=True)
+class _Task:
+    """What one device does in one step, followed back so far."""
+
+    names: Sequence[str]
+    """Nodes of the step."""
+    owned: Mapping[str, Region]
+    needs: dict[str, Region]
+    computes: dict[str, Region]
+
+
+def share_step(step: Step, graph: Graph, devices: Sequence[str]) -> tuple[Share, ...]:
+    """Return what each device does in ``step``, by device index: nothing in a step of the host.
+
+    Every device's own part of each published tensor is followed backwards
+    through the step: an inner tensor is computed where a later node needs it.
+    """
+    return share_steps([step], graph, devices)[0]
+
+
+def share_steps(
+    steps: Sequence[Step], graph: Graph, devices: Sequence[str], find_reads: FindReads | None = None
+) -> list[tuple[Share, ...]]:
+    """Return what `share_step` does for each step; what is alike in them is asked once.
+
+    Args:
+        steps: Of any plans of the network.
+        graph: The network.
+        devices: Names of the devices of all plans.
+        find_reads: What a whole operator reads of each input, where that is known already.
+    """
+    tasks = [[_begin(step, graph, devices, index) for index in range(len(devices))] for step in steps]
+    _follow_back([task for each in tasks for task in each if task is not None], graph, find_reads)
+    return [tuple(_NOTHING if task is None else _finish(task, graph) for task in each) for each in tasks]
+
+
+def _begin(step: Step, graph: Graph, devices: Sequence[str], index: int) -> _Task | None:
+    """Return what a device owns of what a step publishes; None where it has nothing to do."""
+    owned = {}
+    if isinstance(step, Host):
+        return None
+    if isinstance(step, Run):
+        if devices[index] != step.device:
+            return None
+        tensor = graph.nodes_by_name[step.node].output
+        owned[tensor] = Region.whole(graph.shape(tensor))
+    else:
+        for cut in step.cuts:
+            whole = Region.whole(graph.shape(cut.tensor))
+            part = whole.cut(cut.axis, cut.bounds[index], cut.bounds[index + 1])
+            if not part.is_empty:
+                owned[cut.tensor] = part
+    if not owned:
+        return None
+    return _Task(names=step_nodes(step), owned=owned, needs=dict(owned), computes={})
+
+
+def _follow_back(tasks: Iterable[_Task], graph: Graph, find_reads: FindReads | None) -> None:
+    """Find what tasks compute and need, node after node from the last one to the first."""
+    by_node: dict[str, list[_Task]] = {}
+    for task in tasks:
+        for name in task.names:
+            by_node.setdefault(name, []).append(task)
+    for name in sorted(by_node, key=graph.positions.__getitem__, reverse=True):
+        node = graph.nodes_by_name[name]
+        busy = [
+            (task, region)
+            for task in by_node[name]
+            if (region := task.needs.get(node.output)) is not None and not region.is_empty
+        ]
+        if not busy:
+            continue
+        reads = _find_reads(node, graph, dict.fromkeys(region for _, region in busy), find_reads)
+        for task, region in busy:
+            task.computes[name] = region
+            for tensor, part in reads[region]:
+                known = task.needs.get(tensor)
+                task.needs[tensor] = part if known is None else known.hull(part)
+
+
+def _find_reads(
+    node: Node, graph: Graph, regions: Iterable[Region], find_reads: FindReads | None
+) -> dict[Region, list[tuple[str, Region]]]:
+    """Return which activations some regions of a node's output need, and what of them; never nothing."""
+    whole = Region.whole(graph.shape(node.output))
+    found: dict[Region, Sequence[Region]] = {}
+    parts = []
+    for region in regions:
+        if region == whole and find_reads is not None:
+            found[region] = find_reads(node)
+        else:
+            parts.append(region)
+    if parts:
+        boxes = input_boxes(node, graph, Boxes.of(parts))
+        for place, region in enumerate(parts):
+            found[region] = [each.region(place) for each in boxes]
+    names = [(place, name) for place, name in enumerate(node.inputs) if name not in graph.constants]
+    return {
+        region: [(name, reads[place]) for place, name in names if not reads[place].is_empty]
+        for region, reads in found.items()
+    }
+
+
+def _finish(task: _Task, graph: Graph) -> Share:
+    """Return what a task has come to; what is read is told from the tail to the head."""
+    if len(task.names) == 1:
+        reads = {name: region for name, region in task.needs.items() if name not in task.owned}
+        return Share(computes=task.computes, publishes=task.owned, reads=reads)
+    nodes = [graph.nodes_by_name[name] for name in task.names]
+    produced = {node.output for node in nodes}
+    inputs = dict.fromkeys(name for node in reversed(nodes) for name in node.inputs)
+    computed = [node.name for node in reversed(nodes) if node.name in task.computes]
+    return Share(
+        computes={name: task.computes[name] for name in computed},
+        publishes=task.owned,
+        reads={name: task.needs[name] for name in inputs if name in task.needs and name not in produced},
+    )
+
+
 class Sharer:
-    """Remembers the shares of steps.
+    """Remembers the shares of steps of many plans of one network.
 
     Args:
         graph: The network.
@@ -19,45 +155,13 @@ class Sharer:
         find_reads: What a whole operator reads of each input, where that is known already.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        devices: Sequence[str],
-        find_reads: Callable[[Node], Sequence[Region]] | None = None,
-    ) -> None:
-        self._graph, self._devices = graph, tuple(devices)
-        self._find_reads = find_reads or self._ask_reads
+    def __init__(self, graph: Graph, devices: Sequence[str], find_reads: FindReads | None = None) -> None:
+        self._graph, self._devices, self._find_reads = graph, tuple(devices), find_reads
         self._known: dict[Step, tuple[Share, ...]] = {}
-        self._whole: dict[str, Share] = {}
 
-    def share(self, step: Step) -> tuple[Share, ...]:
-        """Return what `share_step` does."""
-        found = self._known.get(step)
-        if found is None:
-            found = self._known[step] = self._share(step)
-        return found
-
-    def _share(self, step: Step) -> tuple[Share, ...]:
-        if not isinstance(step, Run):
-            return share_step(step, self._graph, self._devices)
-        whole = self._whole.get(step.node)
-        if whole is None:
-            whole = self._whole[step.node] = self._share_whole(self._graph.nodes_by_name[step.node])
-        return tuple(whole if name == step.device else _NOTHING for name in self._devices)
-
-    def _share_whole(self, node: Node) -> Share:
-        """Return what a device does that computes a whole operator."""
-        region = Region.whole(self._graph.shape(node.output))
-        reads: dict[str, Region] = {}
-        if not region.is_empty:
-            for tensor, part in zip(node.inputs, self._find_reads(node), strict=True):
-                if tensor not in self._graph.constants and not part.is_empty:
-                    reads[tensor] = reads[tensor].hull(part) if tensor in reads else part
-        return Share(
-            computes={} if region.is_empty else {node.name: region},
-            publishes={node.output: region},
-            reads=reads,
-        )
-
-    def _ask_reads(self, node: Node) -> Sequence[Region]:
-        return input_regions(node, self._graph, Region.whole(self._graph.shape(node.output)))
+    def share(self, steps: Sequence[Step]) -> tuple[tuple[Share, ...], ...]:
+        """Return what `share_step` does for each step."""
+        unknown = list(dict.fromkeys(step for step in steps if step not in self._known))
+        found = share_steps(unknown, self._graph, self._devices, self._find_reads)
+        self._known.update(zip(unknown, found, strict=True))
+        return tuple(self._known[step] for step in steps)

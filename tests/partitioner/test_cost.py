@@ -74,7 +74,7 @@ def test_every_meeting_of_the_schedule_is_paid_once() -> None:
 def test_step_by_itself_is_its_longer_half_and_a_meeting() -> None:
     pricer = Pricer(graph=GRAPH, predictors={"left": LEFT, "right": RIGHT})
 
-    for index, step in enumerate(pricer.price_alone(EVEN, COHERENT).steps):
+    for index, step in enumerate(pricer.price_all([EVEN], COHERENT)[0].steps):
         alone = pricer.price_step(EVEN, COHERENT, index)
         longer = max(alone.device_us) + (alone.share_us or 0.0)
 

@@ -13,7 +13,7 @@ from codl.partitioner.lookup import Lookup
 from codl.partitioner.order import order_units
 from codl.partitioner.slowdowns import Slowdowns
 from codl.partitioner.tables import Tables
-from codl.plan.residency import share_step
+from codl.plan.shares import share_step
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Cut
 from tests.graphs import residual_block, two_branches

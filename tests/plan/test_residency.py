@@ -1,5 +1,6 @@
 from codl.ir.regions import Region
-from codl.plan.residency import HOST, Residency, find_published, share_step
+from codl.plan.residency import HOST, Residency, find_published
+from codl.plan.shares import share_step
 from codl.plan.steps import Chain, Cut
 from tests.graphs import residual_block
 
