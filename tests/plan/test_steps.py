@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,31 @@ def test_malformed_plan_is_named(change: dict[str, object], message: str) -> Non
     values = plan_single(residual_block(), device="left").to_json() | change
     with pytest.raises(PlanError, match=message):
         Plan.from_json(values)
+
+
+def test_every_malformed_field_is_named_at_once() -> None:
+    values = EVEN.to_json()
+    steps = [{**step} for step in values["steps"]]
+    steps[0] |= {"ratio": nan, "compute_us": inf, "axis": "H"}
+    steps[0]["cuts"] = [{**steps[0]["cuts"][0], "bounds": [0, nan, 12]}]
+    steps[1] = {"kind": "fly"}
+    broken = values | {"devices": "left", "predicted_us": nan, "steps": [*steps, 7], "surprise": 1}
+
+    with pytest.raises(PlanError) as caught:
+        Plan.from_json(broken)
+
+    told = str(caught.value).splitlines()
+    assert [line.partition(": got")[0] for line in told] == [
+        "plan",
+        "plan.devices",
+        "plan.steps[0]",
+        "plan.steps[0].axis",
+        "plan.steps[0].cuts[0].bounds",
+        "plan.steps[0].compute_us",
+        "plan.steps[1].kind",
+        f"plan.steps[{len(steps)}].kind",
+        "plan.predicted_us",
+    ]
 
 
 def test_host_step_needs_its_nodes_alone() -> None:
