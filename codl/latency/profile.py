@@ -20,6 +20,8 @@ from codl.machine import DeviceInfo
 SCHEMA = 1
 COMPUTE, MEMORY = "compute", "memory"
 """The two reference kernels; also the two sorts of work that neighbours slow down differently."""
+Slowdown = tuple[tuple[float, float], tuple[float, float]]
+"""[own work][the other's work], each compute-bound or memory-bound: time beside the other over time alone."""
 _FACTS = ("driver", "device_name", "driver_version", "units", "vector_width", "work_group_multiple")
 
 
@@ -86,7 +88,7 @@ class RowModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """What it costs to start two devices and wait for both, beyond the work itself."""
+    """What it costs to start two devices and wait for both, beyond the work of the one that works longest."""
 
     median_us: float
     p95_us: float
@@ -97,8 +99,8 @@ class Meeting:
 class Neighbour:
     """What another device does to this one while both work."""
 
-    slowdown: tuple[tuple[float, float], tuple[float, float]]
-    """[own work][the other's work], each compute-bound or memory-bound; 1 is undisturbed."""
+    slowdown: Slowdown
+    """1 is undisturbed."""
     meeting: Meeting | None = None
 
 
@@ -122,7 +124,7 @@ class DeviceProfile:
     launch_us: float = 0.0
     """What one more launch adds to a queue, beyond its kernel."""
     wait_us: float = 0.0
-    """From the enqueueing of nothing to the end of the wait for it."""
+    """What starting some launches and waiting for them takes, beyond themselves."""
     rows: Mapping[str, RowModel] = field(default_factory=dict)
     """Implementation -> predictor."""
     sharing: Mapping[str, LinearModel] = field(default_factory=dict)

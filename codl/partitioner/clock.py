@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from codl.latency.predictor import Predictor
+from codl.latency.profile import Slowdown
 from codl.plan.timeline import HOST_TRACK, Span
 
-Slowdown = tuple[tuple[float, float], tuple[float, float]]
 _UNDISTURBED: Slowdown = ((1.0, 1.0), (1.0, 1.0))
 _NOTHING = 1e-9
 """Less work than this is none, in us."""

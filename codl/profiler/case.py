@@ -125,10 +125,10 @@ class PreparedCase:
         bound = [self._bind(batch, scratch, images) for batch in batches]
         self._launches = tuple(launch for launch in bound if launch is not None)
 
-    def enqueue(self) -> None:
-        """Enqueue its kernels, and nothing else."""
-        for launch in self._launches:
-            launch.enqueue()
+    @property
+    def enqueues(self) -> tuple[Call, ...]:
+        """What enqueues its kernels, one call each, and nothing else."""
+        return tuple(launch.enqueue for launch in self._launches)
 
     def run(self) -> float:
         """Run it and return how long its kernels took, in seconds; a short one runs several times."""
@@ -141,8 +141,7 @@ class PreparedCase:
             guard: Enqueues something that tells whether the machine is quiet.
         """
         guards = [] if guard is None else [guard]
-        enqueues = [launch.enqueue for launch in self._launches]
-        groups = [guards, self._before, enqueues, guards]
+        groups = [guards, self._before, self.enqueues, guards]
         taken = self._stopwatch.time_groups(groups, plays=self._plays)[:, [0, 2, 3]]
         if not self._is_known:
             self._is_known = True

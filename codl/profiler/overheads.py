@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from codl.devices.loads import prepare_sweep, prepare_write
 from codl.devices.mapping import HeldRegion
 from codl.devices.memory import HostCopy, count_runs, place_host, place_in, place_shared
 from codl.devices.opencl import Device
+from codl.devices.script import Call, play
 from codl.devices.stopwatch import Stopwatch
 from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
@@ -46,42 +48,32 @@ Row = Callable[[], float]
 
 
 def measure_launches(device: Device) -> tuple[float, float]:
-    """Return in us what one more launch adds to a busy queue, and what a launch of nothing and its wait take.
+    """Return in us what one more launch adds to a busy queue, and what starting and waiting take.
 
     Args:
         device: What to measure.
 
+    Raises:
+        DeviceError: Its queues keep no times.
+
     Source:
-        Wall clock of queues of 64 and 128 launches of next to nothing behind a longer kernel, so that the
-        host is ahead of the device as in a run; and of single ones on a device that has rested.
+        Wall clock, without the kernels, of queues of 64 and 128 launches of next to nothing behind a longer
+        kernel, so that the host is ahead of the device as in a run; and of the longer kernel alone.
     """
-    scrap = place_in(Region.whole((64,)), device.allocate(64))
-    tiny = prepare_write(device, scrap, scrap.region)
-    gate = prepare_sweep(device)
-
-    def time_queue(count: int) -> Callable[[], tuple[float]]:
-        def measure() -> tuple[float]:
-            with pinned_caller():
-                start = time.perf_counter()
-                gate()
-                for _ in range(count):
-                    tiny()
-                device.finish()
-                return (time.perf_counter() - start,)
-
-        return measure
-
-    def wait() -> tuple[float]:
-        with pinned_caller():
-            start = time.perf_counter()
-            tiny()
-            device.finish()
-            return (time.perf_counter() - start,)
-
-    rows = {"few": time_queue(_LAUNCHES), "many": time_queue(2 * _LAUNCHES), "wait": wait}
-    found = Watch([Guard(Stopwatch(device))]).measure(rows, patience_seconds=_PATIENCE_SECONDS)
-    few, many, waited = (found[name][0] for name in rows)
-    return max(0.0, (many - few) / _LAUNCHES * _US), waited * _US
+    stopwatch = Stopwatch(device)
+    timed = stopwatch.device
+    scrap = place_in(Region.whole((64,)), timed.allocate(64))
+    tiny, gate = prepare_write(timed, scrap, scrap.region), prepare_sweep(timed)
+    scripts: dict[str, list[Call]] = {
+        name: [(0, gate), *[(0, tiny)] * tail]
+        for name, tail in (("wait", 0), ("few", _LAUNCHES), ("many", 2 * _LAUNCHES))
+    }
+    found = Watch([Guard(stopwatch)]).measure(
+        {name: partial(play, script, (timed,)) for name, script in scripts.items()},
+        patience_seconds=_PATIENCE_SECONDS,
+    )
+    added = (found["many"].rest - found["few"].rest) / _LAUNCHES
+    return max(0.0, added * _US), found["wait"].rest * _US
 
 
 def measure_copies(device: Device) -> dict[str, LinearModel]:

@@ -1,23 +1,23 @@
 """Two devices at once: what it costs that they meet, and how they slow each other down."""
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 
 from codl.catalog.choose import choose
 from codl.catalog.layers import Layer
 from codl.catalog.stored import load_database
-from codl.devices.limits import pinned_caller
-from codl.devices.loads import Call, prepare_sweep, prepare_write
+from codl.devices.loads import Call as Enqueue
+from codl.devices.loads import prepare_sweep
 from codl.devices.meeting import Turn, take_turns
-from codl.devices.memory import place_in
 from codl.devices.opencl import Device
+from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Region
-from codl.latency.profile import COMPUTE, MEMORY, Meeting, Neighbour
+from codl.latency.profile import COMPUTE, MEMORY, Meeting, Neighbour, Slowdown
 from codl.profiler.case import Case, ConstantPool, PreparedCase
 from codl.profiler.guard import Guard
 from codl.profiler.watch import Watch
@@ -44,6 +44,7 @@ Source:
     Two virtual cores of a cloud machine that are hardware threads of one core: convolutions take 1.5 to 1.8
     times as long beside each other, multiply-adds in registers 1.1 times.
 """
+_SORTS = (COMPUTE, MEMORY)
 _US = 1e6
 
 
@@ -58,116 +59,101 @@ def measure_neighbours(
         patience_seconds: How long to read on, in all, until readings agree.
 
     Raises:
-        DeviceError: A driver refused a kernel or memory.
+        DeviceError: A driver refused a kernel or memory, or its queues keep no times.
     """
-    watch = Watch([Guard(Stopwatch(device)) for device in (first, second)])
-    loads = _prepare_loads(first), _prepare_loads(second)
-    share = patience_seconds / 3
-    meeting = measure_meeting((first, second), watch, patience_seconds=share)
-    return (
-        Neighbour(slowdown=_measure_slowdown(watch, first, second, loads, share), meeting=meeting),
-        Neighbour(slowdown=_measure_slowdown(watch, second, first, loads[::-1], share), meeting=meeting),
-    )
+    stopwatches = Stopwatch(first), Stopwatch(second)
+    watch = Watch([Guard(stopwatch) for stopwatch in stopwatches])
+    share = patience_seconds / 2
+    meeting = measure_meeting([s.device for s in stopwatches], watch, patience_seconds=share)
+    tables = _measure_slowdowns(stopwatches, watch, patience_seconds=share)
+    return Neighbour(slowdown=tables[0], meeting=meeting), Neighbour(slowdown=tables[1], meeting=meeting)
 
 
 def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting:
-    """Return what it takes to start all devices and wait for all, when each has next to nothing to do.
+    """Return what it takes to start all devices and wait for all, beyond the longest work among theirs.
 
-    They have rested before: threads that were busy just now begin much sooner. It is what the executor does
-    at a meeting, through the same `devices/meeting.py`.
+    They work about as long as between meetings of a run: threads that were busy just now begin much sooner.
+    It is what the executor does at a meeting, through the same `devices/meeting.py`.
 
     Args:
-        devices: Who meets.
+        devices: Who meets, with profiling.
         watch: Of all of them.
         patience_seconds: How long to read on until readings agree.
     """
-    calls = []
-    for device in devices:
-        scrap = place_in(Region.whole((64,)), device.allocate(64))
-        calls.append(prepare_write(device, scrap, scrap.region))
+    work = [prepare_sweep(device) for device in devices]
     script: list[Call] = []
     everyone = range(len(devices))
     for turn, index in take_turns([device.info for device in devices], fed=everyone, awaited=everyone):
         if turn is Turn.FEED:
-            script += [calls[index], devices[index].queue.flush]
-        else:
-            script.append(devices[index].finish)
-    times: list[float] = []
+            script += [(index, work[index]), (None, devices[index].queue.flush)]
+    rests: list[float] = []
 
-    def meet() -> tuple[float]:
-        with pinned_caller():
-            start = time.perf_counter()
-            for call in script:
-                call()
-            times.append(time.perf_counter() - start)
-        return (times[-1],)
+    def meet() -> Played:
+        played = play(script, devices)
+        rests.append(played.rest * _US)
+        return played
 
-    seconds = watch.measure({"meeting": meet}, patience_seconds=patience_seconds)["meeting"][0]
-    late = float(np.percentile(times, 95)) / max(float(np.median(times)), 1e-9)
-    return Meeting(median_us=seconds * _US, p95_us=late * seconds * _US, samples=len(times))
+    us = watch.measure({"meeting": meet}, patience_seconds=patience_seconds)["meeting"].rest * _US
+    return Meeting(median_us=us, p95_us=max(us, float(np.percentile(rests, 95))), samples=len(rests))
 
 
-def _measure_slowdown(
-    watch: Watch, device: Device, other: Device, loads: Sequence[Mapping[str, Call]], patience_seconds: float
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return [own work][the other's work], compute- and memory-bound: time beside the other / time alone."""
-    own, theirs = loads
-    table = []
-    for name in (COMPUTE, MEMORY):
-        rows = {"alone": partial(_time, device, own[name])}
-        for load in (COMPUTE, MEMORY):
-            rows[load] = partial(_time, device, own[name], other, theirs[load])
-        taken = watch.measure(rows, patience_seconds=patience_seconds / 2)
-        ratios = [taken[load][0] / taken["alone"][0] for load in (COMPUTE, MEMORY)]
-        table.append((max(1.0, ratios[0]), max(1.0, ratios[1])))
-    return table[0], table[1]
+def _measure_slowdowns(
+    stopwatches: Sequence[Stopwatch], watch: Watch, *, patience_seconds: float
+) -> tuple[Slowdown, Slowdown]:
+    """Return for each of two devices [own work][the other's work], compute- and memory-bound.
+
+    It is what kernels take while the other is busy from before to after, over what they take alone.
+    """
+    devices = [stopwatch.device for stopwatch in stopwatches]
+    loads = [_prepare_loads(stopwatch) for stopwatch in stopwatches]
+    rows: dict[str, Callable[[], Played]] = {}
+    for own, name, beside in product((0, 1), _SORTS, ("", *_SORTS)):
+        other, script = 1 - own, list[Call]()
+        if beside:
+            script += [(None, call) for call in loads[other][beside]] * _LOADS_BESIDE
+            script.append((None, devices[other].queue.flush))
+        script += [(own, call) for call in loads[own][name]]
+        rows[f"{own} {name} {beside}"] = partial(play, script, devices)
+    taken = watch.measure(rows, patience_seconds=patience_seconds)
+
+    def compare(own: int, name: str, beside: str) -> float:
+        with_other, alone = (taken[f"{own} {name} {one}"].busy[own] for one in (beside, ""))
+        return max(1.0, with_other / alone)
+
+    def tabulate(own: int) -> Slowdown:
+        (calm, mixed), (disturbed, both) = (
+            [compare(own, name, beside) for beside in _SORTS] for name in _SORTS
+        )
+        return (calm, mixed), (disturbed, both)
+
+    return tabulate(0), tabulate(1)
 
 
-def _prepare_loads(device: Device) -> Mapping[str, Call]:
+def _prepare_loads(stopwatch: Stopwatch) -> Mapping[str, Sequence[Enqueue]]:
     """Return a load of each sort that takes about as long as the other's."""
-    convolve = _prepare_convolutions(device)
-    plays = max(1, round(_LOAD_SECONDS / max(min(_time(device, convolve)[0] for _ in range(3)), 1e-6)))
-
-    def compute() -> None:
-        for _ in range(plays):
-            convolve()
-
-    return {COMPUTE: compute, MEMORY: prepare_sweep(device, footprint=_STREAM_BYTES)}
+    device, convolve = stopwatch.device, _prepare_convolutions(stopwatch)
+    script: list[Call] = [(0, call) for call in convolve]
+    seconds = min(play(script, (device,)).busy[0] for _ in range(3))
+    plays = max(1, round(_LOAD_SECONDS / max(seconds, 1e-6)))
+    return {COMPUTE: [*convolve] * plays, MEMORY: [prepare_sweep(device, footprint=_STREAM_BYTES)]}
 
 
-def _prepare_convolutions(device: Device) -> Call:
-    """Return a call that enqueues the convolutions, each by the kernel that would compute it."""
-    stopwatch, pool = Stopwatch(device, uses_events=False), ConstantPool(device)
-    sweep, database = prepare_sweep(device), load_database(device.info)
-    prepared = []
+def _prepare_convolutions(stopwatch: Stopwatch) -> Sequence[Enqueue]:
+    """Return what enqueues the convolutions, each by the kernel that would compute it."""
+    device = stopwatch.device
+    pool, sweep, database = ConstantPool(device), prepare_sweep(device), load_database(device.info)
+    prepared: list[Enqueue] = []
     for layer in _CONVOLUTIONS:
         graph = layer.make_graph()
         selection = choose(graph.nodes[0], graph, device.info, database)
-        case = Case(layer=layer, selection=selection, region=Region.whole(layer.output))
-        prepared.append(PreparedCase(case, stopwatch, sweep, pool))
-        prepared[-1].run()
-
-    def convolve() -> None:
-        for case in prepared:
-            case.enqueue()
-
-    return convolve
+        case = PreparedCase(
+            Case(layer=layer, selection=selection, region=Region.whole(layer.output)), stopwatch, sweep, pool
+        )
+        case.run()
+        prepared += [partial(_call, enqueue, case) for enqueue in case.enqueues]
+    return prepared
 
 
-def _time(
-    device: Device, load: Call, other: Device | None = None, beside: Call | None = None
-) -> tuple[float]:
-    """Return how long a load takes, in seconds, while the other device is busy from before to after it."""
-    with pinned_caller():
-        if other is not None and beside is not None:
-            for _ in range(_LOADS_BESIDE):
-                beside()
-            other.queue.flush()
-            time.sleep(2e-4)
-        start = time.perf_counter()
-        load()
-        device.finish()
-        taken = time.perf_counter() - start
-        if other is not None:
-            other.finish()
-    return (taken,)
+def _call(enqueue: Enqueue, _keep: PreparedCase) -> object:
+    """Return the event of a kernel whose buffers the case keeps."""
+    return enqueue()

@@ -6,7 +6,6 @@ the samples do that predictors learn from, and what they take when all is quiet 
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from codl.devices.limits import pinned_caller
+from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
 from codl.errors import ProfileError
 from codl.executor.run import Executable
@@ -63,16 +63,6 @@ def measure_launches(
     return survey.count_references(sum(seconds for seconds, _ in found) + _find_host_seconds(executable))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """What a step of a plan takes by itself."""
-
-    total: float
-    """From where all devices are idle to where all are idle again, in references of the first one."""
-    busy: tuple[float, ...]
-    """By device, what its kernels take meanwhile, in its own references."""
-
-
 def measure_nodes(
     executable: Executable,
     surveys: Sequence[Survey],
@@ -83,8 +73,9 @@ def measure_nodes(
 ) -> Played:
     """Return what nodes of a step take that all devices begin together, whoever waits for whom in the plan.
 
-    As in a run, their inputs are just written and their weights long out of the caches: before each reading
-    caches are swept, and what comes right before in the plan is computed.
+    The whole is counted in references of the first device, the kernels of each in its own. As in a run,
+    inputs are just written and weights long out of the caches: before each reading caches are swept, and what
+    comes right before in the plan is computed.
 
     Args:
         executable: Compiled for the surveys' own devices, in their order.
@@ -98,40 +89,25 @@ def measure_nodes(
         ProfileError: No part of the run computes these nodes.
     """
     executable.run(feeds)
-    before, chosen = _find_entries(executable, nodes)
+    before, chosen = _find_calls(executable, nodes)
     if not chosen:
         raise ProfileError(f"plan: got no part that computes {', '.join(sorted(nodes))}, expected one")
 
     def prepare() -> None:
         for survey in surveys:
             survey.sweep()
-        _play(before, executable)
+        play(before, executable.devices)
 
     found = Watch([survey.guard for survey in surveys]).measure(
-        {"step": partial(_play, chosen, executable)}, prepare=prepare, patience_seconds=patience_seconds
-    )
-    total, *busy = found["step"]
+        {"step": partial(play, chosen, executable.devices)},
+        prepare=prepare,
+        patience_seconds=patience_seconds,
+    )["step"]
+    busy = zip(surveys, found.busy, strict=True)
     return Played(
-        total=surveys[0].count_references(total),
-        busy=tuple(s.count_references(part) for s, part in zip(surveys, busy, strict=True)),
+        total=surveys[0].count_references(found.total),
+        busy=tuple(survey.count_references(seconds) for survey, seconds in busy),
     )
-
-
-def _play(entries: Sequence[Entry], executable: Executable) -> tuple[float, ...]:
-    """Return how long calls take until all devices are idle, then each one's kernels, in seconds."""
-    with pinned_caller():
-        start = time.perf_counter()
-        played = [(call(), label) for call, label in entries]
-        for device in executable.devices:  # else one may begin when the other is done
-            device.queue.flush()
-        for device in executable.devices:
-            device.finish()
-        taken = time.perf_counter() - start
-    busy = [0.0] * len(executable.devices)
-    for event, label in played:
-        if label is not None and label.kind in KERNELS:
-            busy[label.device] += _count_seconds(event)
-    return taken, *busy
 
 
 def _play_guarded(executable: Executable, guard: Guard) -> list[Reading]:
@@ -163,20 +139,21 @@ def _find_host_seconds(executable: Executable) -> float:
     return max(0.0, float(np.percentile(found, _HOST_PERCENT)))
 
 
-def _find_entries(executable: Executable, nodes: Collection[str]) -> tuple[list[Entry], list[Entry]]:
+def _find_calls(executable: Executable, nodes: Collection[str]) -> tuple[list[Call], list[Call]]:
     """Return the kernels that come right before some nodes, and what a run does to compute those.
 
     That is all between two meetings, without other nodes' kernels and without the meetings themselves.
     """
     outputs = {node.output for node in executable.graph.nodes if node.name in nodes}
-    before: list[Entry] = []
+    before: list[Call] = []
     for part in _split_at_meetings(executable.entries):
-        chosen: list[Entry] = []
+        chosen: list[Call] = []
         for call, label in part:
+            device = None if label is None or label.kind not in KERNELS else label.device
             names = nodes if label is not None and label.kind is EventKind.LAUNCH else outputs
-            is_other = label is not None and label.kind in KERNELS and label.name not in names
-            (before if is_other else chosen).append((call, label))
-        if any(label is not None and label.kind in KERNELS for _, label in chosen):
+            is_other = device is not None and label is not None and label.name not in names
+            (before if is_other else chosen).append((device, call))
+        if any(device is not None for device, _ in chosen):
             return before[-_BEFORE:], chosen
     return [], []
 

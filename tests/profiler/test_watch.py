@@ -1,9 +1,8 @@
 """Readings between guards: by how much a machine was disturbed, it would have been shorter."""
 
-from collections.abc import Sequence
-
 import pytest
 
+from codl.devices.script import Played
 from codl.profiler.watch import LEAST_ROUNDS, Watch
 
 
@@ -23,27 +22,40 @@ def watch(*seconds: float) -> Watch:
     return Watch([FakeGuard(each) for each in seconds])  # type: ignore[misc]
 
 
-def play() -> Sequence[float]:
-    return 6.0, 3.0
+def play_both() -> Played:
+    return Played(10.0, (6.0, 3.0))
 
 
 def test_quiet_readings_are_what_they_are() -> None:
-    assert watch(2.0, 2.0).measure({"row": play}, patience_seconds=0)["row"] == pytest.approx((6.0, 3.0))
+    taken = watch(2.0, 2.0).measure({"row": play_both}, patience_seconds=0)["row"]
+
+    assert taken.busy == pytest.approx((6.0, 3.0))
+    assert taken.total == pytest.approx(10.0)
+    assert taken.rest == pytest.approx(4.0)
 
 
-def test_disturbed_readings_count_for_less() -> None:
-    total, part = watch(2.0, 4.0).measure({"row": play}, patience_seconds=0)["row"]
+def test_disturbed_kernels_count_for_less() -> None:
+    taken = watch(2.0, 4.0).measure({"row": play_both}, patience_seconds=0)["row"]
 
-    assert 3.0 < total < 6.0
-    assert part == pytest.approx(total / 2)
+    assert 3.0 < taken.busy[0] < 6.0
+    assert taken.busy[1] == pytest.approx(taken.busy[0] / 2)
+    assert taken.rest == pytest.approx(4.0)
+
+
+def test_rare_long_waits_count_for_nothing() -> None:
+    totals = iter([8.0, 30.0, 8.0, 40.0] * LEAST_ROUNDS)
+
+    taken = watch(2.0).measure({"row": lambda: Played(next(totals), (6.0,))}, patience_seconds=0)["row"]
+
+    assert taken.rest == pytest.approx(2.0)
 
 
 def test_what_comes_before_is_done_before_each_reading() -> None:
     done: list[str] = []
 
-    def row() -> tuple[float]:
+    def row() -> Played:
         done.append("row")
-        return (1.0,)
+        return Played(1.0, (1.0,))
 
     watch(2.0).measure({"row": row}, patience_seconds=0, prepare=lambda: done.append("before"))
 
