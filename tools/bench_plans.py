@@ -74,9 +74,12 @@ def main() -> int:
     report: dict[str, Any] = {"operators": [], "networks": {}}
     if not args.no_operators:
         for name, layer in list_operators():
+            if args.sort not in name:
+                continue
             found = study_operator(layer, devices, predictors, rounds=args.rounds)
             report["operators"].append({"name": name, **found})
-            print(f"{name:10} {_describe(layer):44} {found['quality']:.3f}  {found['chosen']}", flush=True)
+            told = f"{found['chosen']:26} best {found['optimum']}"
+            print(f"{name:10} {_describe(layer):44} {found['quality']:.3f}  {told}", flush=True)
         qualities = np.array([found["quality"] for found in report["operators"]])
         report["geometric_mean"] = float(np.exp(np.log(qualities).mean()))
         print(f"optimum / chosen: geometric mean {report['geometric_mean']:.3f}, worst {qualities.min():.3f}")
@@ -98,6 +101,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--models", metavar="DIR", help="folder of NAME.onnx; built where there is none")
     parser.add_argument("--devices", type=lambda text: text.split(","), metavar="A,B")
     parser.add_argument("--emulate-pair", action="store_true")
+    parser.add_argument("--sort", default="", help="only operators of this sort, as 'conv 1x1'")
     parser.add_argument("--no-operators", action="store_true", help="networks only")
     parser.add_argument("--rounds", type=int, default=50, help="of what is measured again (default: 50)")
     parser.add_argument("--json", metavar="FILE", help="write all of it as JSON too")
