@@ -81,7 +81,7 @@ def main() -> int:
                     print(f"{name:20} {what:40} {measured / 1e3:8.2f} ms predicted {ratio:.3f}", flush=True)
         for _ in range(int(np.sum(drawn == name))):
             plan = _draw_chain_plan(graph, [device.info.name for device in devices], rng)
-            played = _measure_chain(graph, plan, surveys, predictors)
+            played = _measure_chain(graph, plan, surveys, predictors, patience_seconds=args.patience)
             chain = _predict_chain(graph, plan, predictors)
             assert chain.total_us is not None
             ratio = chain.total_us / played.total_us
@@ -100,6 +100,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--devices", type=lambda text: text.split(","), metavar="A,B")
     parser.add_argument("--emulate-pair", action="store_true")
     parser.add_argument("--chains", type=int, default=0, metavar="N", help="random chains in all")
+    parser.add_argument("--patience", type=float, default=20.0, metavar="S", help="to read on for each")
     parser.add_argument("--only-chains", action="store_true", help="leave whole networks out")
     parser.add_argument(
         "--relative", type=Path, action="append", default=[], metavar="PROFILE", help="to borrow, too"
@@ -148,10 +149,18 @@ class _Measured:
 
 
 def _measure_chain(
-    graph: Graph, plan: Plan, surveys: Sequence[Survey], predictors: Sequence[Predictor]
+    graph: Graph,
+    plan: Plan,
+    surveys: Sequence[Survey],
+    predictors: Sequence[Predictor],
+    *,
+    patience_seconds: float,
 ) -> _Measured:
     executable = _compile(graph, plan, surveys)
-    taken = measure_nodes(executable, surveys, _draw_feeds(graph), nodes=_find_chain(plan).nodes)
+    nodes = _find_chain(plan).nodes
+    taken = measure_nodes(
+        executable, surveys, _draw_feeds(graph), nodes=nodes, patience_seconds=patience_seconds
+    )
     units = [predictor.profile.reference_us[COMPUTE] for predictor in predictors]
     return _Measured(
         total_us=taken.total * units[0],

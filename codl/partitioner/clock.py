@@ -67,26 +67,19 @@ class Clock:
             queue.extend(pending)
             pending.clear()
 
-    def wait(self, devices: Sequence[int]) -> tuple[float, ...]:
-        """Let time pass until some devices have done all that they began; the last one's steps took it.
-
-        Returns:
-            For each of them how long it has had nothing to do meanwhile, in us.
-        """
+    def wait(self, devices: Sequence[int]) -> None:
+        """Let time pass until some devices have done all that they began; the last one's steps took it."""
         start = self.now_us
-        ends = dict.fromkeys(devices, start)
         taken: list[dict[int, float]] = [{} for _ in self._queues]
         last = None
         while awaited := [device for device in devices if self._queues[device]]:
             last = awaited[-1]
             self._advance(None, taken)
-            ends |= dict.fromkeys(awaited, self.now_us)
         elapsed = self.now_us - start
         if last is not None and elapsed:
             whole = sum(taken[last].values())
             for step, us in taken[last].items():
                 self._note(step, elapsed * us / whole)
-        return tuple(self.now_us - ends[device] for device in devices)
 
     def spend(
         self, us: float, *, step: int, kind: str = "", name: str = "", other: str | None = None, size: int = 0
@@ -172,28 +165,20 @@ class Clock:
         return factor
 
 
-def find_meeting_us(
-    predictors: Sequence[Predictor], devices: Sequence[int], idle_us: Sequence[float]
-) -> float:
-    """Return what it costs to start some devices and wait for them, from when the last one's work is done.
-
-    Each needs some time to begin and to be seen to be done, which nobody notices of one that had less to do.
+def find_meeting_us(predictors: Sequence[Predictor], devices: Sequence[int]) -> float:
+    """Return what it costs to start some devices and wait for them, beyond their work.
 
     Args:
         predictors: One for each device of the plan.
         devices: Indices of those that are waited for, at least one.
-        idle_us: For each of them how long it has been done when the last one is.
 
     Raises:
         ProfileError: Two of them were never measured together.
     """
-    waits = [predictors[device].profile.wait_us for device in devices]
     if len(devices) == 1:
-        return waits[0]
+        return predictors[devices[0]].profile.wait_us
     pairs = combinations((predictors[device] for device in devices), 2)
-    whole_us = max(one.find_meeting(other.profile.name).median_us for one, other in pairs)
-    waits = [min(wait, whole_us) for wait in waits]
-    return whole_us - max(waits) + max(wait - idle for wait, idle in zip(waits, idle_us, strict=True))
+    return max(one.find_meeting(other.profile.name).median_us for one, other in pairs)
 
 
 def _read_slowdowns(predictors: Sequence[Predictor]) -> list[list[Slowdown]]:

@@ -113,8 +113,8 @@ class Walk:
                 self._publish(tensor, device, region, step)
             case Meet(devices=devices):
                 self._clock.feed()
-                idle_us = self._clock.wait(devices)
-                us = find_meeting_us(self._predictors, devices, idle_us)
+                self._clock.wait(devices)
+                us = find_meeting_us(self._predictors, devices)
                 self._tallies[step].sync_us += us
                 self._clock.spend(us, step=step, kind="wait")
             case Copy(transfer=transfer):

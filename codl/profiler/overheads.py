@@ -71,6 +71,7 @@ def measure_launches(device: Device) -> tuple[float, float]:
     found = Watch([Guard(stopwatch)]).measure(
         {name: partial(play, script, (timed,)) for name, script in scripts.items()},
         patience_seconds=_PATIENCE_SECONDS,
+        prepare=partial(play, scripts["wait"], (timed,)),
     )
     added = (found["many"].rest - found["few"].rest) / _LAUNCHES
     return max(0.0, added * _US), found["wait"].rest * _US

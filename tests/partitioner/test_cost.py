@@ -7,8 +7,6 @@ import pytest
 
 from codl.errors import ProfileError
 from codl.ir.regions import Boxes
-from codl.latency.predictor import Predictor
-from codl.partitioner.clock import find_meeting_us
 from codl.partitioner.cost import Pricer, price_plan
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.schedule import Copy, Launch, Meet, make_schedule
@@ -81,16 +79,6 @@ def test_step_by_itself_is_its_longer_half_and_a_meeting() -> None:
         assert alone.device_us == step.device_us
         assert alone.sync_us == pytest.approx(MEETING_US)
         assert alone.total_us == pytest.approx(longer + MEETING_US)
-
-
-def test_who_is_done_early_delays_no_meeting() -> None:
-    slow, fast = (replace(one.profile, wait_us=us) for one, us in ((LEFT, 40.0), (RIGHT, 10.0)))
-    predictors = Predictor(slow, LEFT.info), Predictor(fast, RIGHT.info)
-
-    assert find_meeting_us(predictors, (0, 1), (0.0, 0.0)) == MEETING_US
-    assert find_meeting_us(predictors, (0, 1), (1000.0, 0.0)) == MEETING_US - 40 + 10
-    assert find_meeting_us(predictors, (0, 1), (0.0, 1000.0)) == MEETING_US
-    assert find_meeting_us(predictors, (0,), (0.0,)) == 40
 
 
 def test_copies_of_the_schedule_are_paid() -> None:
