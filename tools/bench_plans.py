@@ -156,9 +156,9 @@ def study_operator(
     graph = replace(outline, constants=fill_constants(outline))
     chosen = _plan(graph, predictors)
     names = [device.info.name for device in devices]
-    plans = {"chosen": chosen} | {
-        text: plan for text, plan in _list_candidates(graph, names) if plan.steps != chosen.steps
-    }
+    told = _format_plan(chosen)
+    candidates = {text: plan for text, plan in _list_candidates(graph, names) if text != told}
+    plans = {"chosen": chosen, **candidates}
     rows = {text: time_call(call) for text, call in _compile(graph, plans, devices).items()}
     coarse = interleave(rows, least_rounds=5, most_rounds=9, most_seconds=60.0, pause_seconds=0.0)
     best = sorted((text for text in rows if text != "chosen"), key=coarse.median)[:_BEST]
@@ -166,7 +166,7 @@ def study_operator(
     taken = interleave(again, least_rounds=rounds, most_rounds=rounds, pause_seconds=0.0)
     optimum = min(again, key=taken.median)
     quality = 1.0 if optimum == "chosen" else taken.ratio(optimum, "chosen").median
-    return {"quality": min(1.0, quality), "chosen": _format_plan(chosen), "optimum": optimum}
+    return {"quality": min(1.0, quality), "chosen": told, "optimum": optimum}
 
 
 def _plan(graph: Graph, predictors: Sequence[Predictor]) -> Plan:
