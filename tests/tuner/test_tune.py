@@ -184,7 +184,11 @@ WRONG: Implementation = replace(
 
 def test_a_wrong_kernel_is_refused_however_fast_it_is(folder: Path) -> None:
     case = Case(image=(14, 14), inputs=64, outputs=32)
-    rows = (GEMM, WRONG)
+    graph, _, _ = build(case)
+    default = GEMM.accepts(graph.nodes[0], graph, DEVICE.info)
+    assert default is not None
+    one_tile = {name: (value,) for name, value in default.items()}
+    rows = tuple(replace(row, allowed=one_tile) for row in (GEMM, WRONG))
     limits = SearchLimits(least=6, share=0.0, finalists=6, margin=-10.0)
 
     (shape,) = tune(DEVICE, shapes_of(case), Session(rows=rows, limits=limits)).shapes
