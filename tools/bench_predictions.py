@@ -1,6 +1,6 @@
 """Predicted against measured: whole networks on each device, and random chains that two devices share.
 
-Times are measured as the profiler measures them: between quiet looks at the machine, relative to a reference;
+Times are measured as the profiler measures them: beside guards, relative to a reference;
 networks launch by launch, chains from where both devices begin them to where both are done. Of chains each
 device's kernels are shown too, measured beside the other's and predicted alone, and the rest of the time.
 

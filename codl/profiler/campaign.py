@@ -32,8 +32,8 @@ _LEAST_CASES = 14
 """Measured however short the budget is: drivers may take long to compile the first kernels."""
 _APART_SECONDS = 60.0
 """Between the two measurements of a case, where the budget allows it."""
-_PAUSE_SECONDS = 5.0
-"""Samples further apart were taken in different sessions."""
+_PAUSE_SECONDS = 30.0
+"""Samples further apart were taken in different sessions; compiling the first kernels takes less."""
 
 Report = Callable[[str, float], None]
 """Is told what is being done and which share of the budget is used."""

@@ -138,7 +138,7 @@ class PreparedCase:
         """Return in seconds what a guard before, the kernels and the guard after took, [plays, 3].
 
         Args:
-            guard: Enqueues something that tells whether the machine is quiet.
+            guard: Enqueues something that tells how quiet the machine is.
         """
         guards = [] if guard is None else [guard]
         groups = [guards, self._before, self.enqueues, guards]

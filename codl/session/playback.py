@@ -44,7 +44,7 @@ def measure_launches(
         executable: Of a plan of one device, compiled for the survey's own (`survey.stopwatch.device`).
         survey: Of that device.
         feeds: The network's inputs.
-        patience_seconds: How long to wait for quiet readings of all launches.
+        patience_seconds: How long to read on, at most, until readings agree.
 
     Raises:
         DeviceError: The device failed.
