@@ -16,15 +16,15 @@ from codl.machine import DeviceInfo, DeviceKind
 
 ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
     "TILE": (2, 4),
-    "FETCH": (0, 32),
-    "MR": (4, 6, 8, 10, 12, 14),
+    "FETCH": (0, 1),
+    "MR": (4, 6, 7, 8, 10, 12, 14),
     "NR": (4, 8, 16, 32),
     "VECTOR": (4, 8, 16),
 }
 """Allowed values of the parameters; NR is 1 or 2 vectors."""
 STEP_PADDING = 16
 """Floats behind each tile's transformed inputs of one point (TILE_STEP)."""
-_HEIGHTS = {4: (4, 6), 8: (4, 6), 16: (8, 10, 12, 14)}
+_HEIGHTS = {4: (4, 6), 8: (4, 6), 16: (7, 8, 10, 12, 14)}
 """By lanes of a vector, tiles of a register tile that is two vectors wide."""
 _TRANSFORM_FLOPS = {2: 140, 4: 320}
 """Work of transforming one channel of a tile, in flops of the matrix product that take as long.
@@ -32,29 +32,34 @@ _TRANSFORM_FLOPS = {2: 140, 4: 320}
 Source:
     Instructions of both transforms on AVX-512, at three a cycle against two fused multiply-adds.
 """
-_NEAR_COST, _FAR_COST = 3, 10
-"""Flops that take as long as a byte of weights takes from the shared cache, and from memory.
+_READ_COST, _FAR_COST, _MOVED_COST = 1.5, 4.0, 15.0
+"""Flops that take as long as reading a byte of filters, the same where every pass over them misses the shared
+cache, and as moving a byte of transformed inputs or products out to memory and back.
 
 Source:
-    2 cores of a Zen 5: 540 Gflop/s, 50 GB/s from memory.
+    2 cores of an Emerald Rapids, 235 Gflop/s: 14 shapes of VGG-16, YOLOv2 and ResNet-50, fused and staged.
+    There filters that miss the shared cache take 2.5; 2 cores of a Zen 5, 540 Gflop/s, read 50 GB/s.
 """
-_FETCHED_BYTES = 4 << 20
+_PLAIN_COST = 1.3
+"""What a product takes in a plain sum of windows, in that of one in minimal filtering.
+
+Source:
+    As above: 7 x 7 outputs of 160 to 512 channels, which take 0.7 to 0.85 of the time in tiles of 2.
+"""
+_ROW_COST = 1.5
+"""Work of a register tile beside its rows, in rows: loads of filters."""
+_FETCHED_BYTES = 512 << 10
 """Filters from which on they are asked for ahead: less lies in a core's own cache.
 
 Source:
-    Time without and with: 9 MB 1.1, 38 MB 1.14 on PoCL and Intel's runtime; 1.2 MB 0.9.
+    As above, time without over that with: 0.6 MB 1.0, 1 to 10 MB 1.1, 38 MB 1.2, 67 MB up to 1.9.
 """
 _FETCHING_DRIVERS = ("intel", "pocl")
 """Drivers that know the compiler's way to ask for memory ahead."""
 _CACHE_BYTES = 1 << 20
 """Most local memory that a work-group takes: what stays in a core's second-level cache."""
 _MOST_FILTER_BYTES = 12 << 20
-"""Transformed filters up to which every work-item may read all of them; larger ones leave the shared cache.
-
-Source:
-    512 x 512 channels at 28 x 28 (38 MB): 7 ms where every item reads all, 2.7 ms where each is read once.
-    256 x 256 at 56 x 56 (9 MB): 2.3 ms and 3.2 ms.
-"""
+"""Transformed filters up to which passes over them stay in the shared cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,65 +112,69 @@ def fused_floats(channels: int, parameters: Parameters) -> int:
     return points_of(parameters["TILE"]) * parameters["MR"] * width
 
 
-def most_staged_tiles(info: DeviceInfo, parameters: Parameters) -> int:
-    """Return the tiles whose products of one panel local memory holds, in whole register tiles."""
-    floats = min(info.local_memory_bytes, _CACHE_BYTES // 4) // FLOAT_BYTES
-    tiles = floats // (points_of(parameters["TILE"]) * parameters["NR"])
-    return tiles // parameters["MR"] * parameters["MR"]
+def staged_floats(channels: int, tiles: Tiles, parameters: Parameters) -> IntArray:
+    """Return the scratch memory of inputs and products at all points, in floats, [count]."""
+    width = channels + tiles.panels * parameters["NR"] + 2 * STEP_PADDING
+    padded = ceil_div(tiles.count, parameters["MR"]) * parameters["MR"]
+    return np.asarray(tiles.images * points_of(parameters["TILE"]) * padded * width)
 
 
-def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    """Return the parameters of the fastest minimal filtering of a node, or None where a plain sum is as fast.
+def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool, Parameters]:
+    """Return the parameters of the fastest minimal filtering, fused (True) and staged, the faster first.
 
-    The choice is made from the work of products and transforms and the bytes of filters. It does not say how
-    the work is arranged; `is_fused` does.
+    Empty where a plain sum is as fast; an arrangement that local memory does not hold is left out. The choice
+    is made from the work of products and transforms and the bytes that pass through caches.
     """
     op = node.op
     if info.kind is not DeviceKind.CPU or not isinstance(op, Conv2d) or op.tile == (1, 1):
-        return None
+        return {}
     if not has_constant_weights(node, graph):
-        return None
+        return {}
     inputs, (images, outputs, *image) = graph.shape(node.inputs[0])[1], graph.shape(node.output)
     lanes = max(4, min(16, info.vector_width))
     while lanes > 4 and (outputs <= lanes // 2 or inputs % lanes):
         lanes //= 2
     if inputs % lanes:
-        return None
-    pairs = inputs * outputs
-    best = 2 * 9 * pairs * images * image[0] * image[1] + _count_reading(9 * pairs)
-    chosen: Parameters | None = None
+        return {}
+    weights = 9 * inputs * outputs
+    plain = 2 * weights * images * image[0] * image[1] * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
+    best: dict[bool, tuple[float, Parameters]] = {}
     for tile in (side for side in (4, 2) if all(cell % side == 0 for cell in op.tile)):
         tiles = -(-image[0] // tile) * -(-image[1] // tile)
-        sizes = {"TILE": tile, "NR": lanes if outputs <= lanes else 2 * lanes, "VECTOR": lanes}
-        height = min(
-            _fitting_heights(inputs, sizes, info), key=lambda mr: (-(-tiles // mr) * (2 * mr + 3), -mr)
-        )
-        filters = points_of(tile) * pairs
-        work = 2 * filters * images * -(-tiles // height) * height + _count_reading(filters)
-        work += _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
-        if work < best:
-            is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and info.driver in _FETCHING_DRIVERS
-            best, chosen = work, {**sizes, "MR": height, "FETCH": 32 if is_fetched else 0}
-    return chosen
+        filters = points_of(tile) * inputs * outputs
+        is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and info.driver in _FETCHING_DRIVERS
+        transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
+        for height in _HEIGHTS[lanes]:
+            parameters = {
+                "TILE": tile,
+                "FETCH": int(is_fetched),
+                "MR": height,
+                "NR": lanes if outputs <= lanes else 2 * lanes,
+                "VECTOR": lanes,
+            }
+            blocks = images * -(-tiles // height)
+            products = 2 * filters * blocks * (height + _ROW_COST)
+            work = {False: _count_staged(filters, blocks * height, inputs + outputs, tile)}
+            if fits_fused(inputs, parameters, info):
+                work[True] = _count_fused(filters, blocks)
+            for is_fused, moved in work.items():
+                total = products + transforms + moved
+                if total < best.get(is_fused, (plain,))[0]:
+                    best[is_fused] = total, parameters
+    order = sorted(best, key=lambda is_fused: (best[is_fused][0], not is_fused))
+    return {is_fused: best[is_fused][1] for is_fused in order}
 
 
-def _count_reading(weights: int) -> int:
-    """Return the work of reading so many weights, in flops that take as long."""
-    size = weights * FLOAT_BYTES
-    return size * (_NEAR_COST if size <= _MOST_FILTER_BYTES else _FAR_COST)
+def _count_fused(filters: int, passes: int) -> float:
+    """Return the work of reading all filters in each pass, in flops that take as long."""
+    size = filters * FLOAT_BYTES
+    return passes * size * (_READ_COST if size <= _MOST_FILTER_BYTES else _FAR_COST)
 
 
-def is_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    """Return whether a work-item should transform its own inputs and then read all filters."""
-    inputs, outputs = graph.shape(node.inputs[0])[1], graph.shape(node.output)[1]
-    filter_bytes = points_of(parameters["TILE"]) * inputs * outputs * FLOAT_BYTES
-    return filter_bytes <= _MOST_FILTER_BYTES and fits_fused(inputs, parameters, info)
-
-
-def _fitting_heights(inputs: int, sizes: Parameters, info: DeviceInfo) -> tuple[int, ...]:
-    """Return the register tiles whose inputs and products local memory holds; all where it holds none."""
-    heights = _HEIGHTS[sizes["VECTOR"]]
-    return tuple(mr for mr in heights if fits_fused(inputs, {**sizes, "MR": mr}, info)) or heights
+def _count_staged(filters: int, tiles: int, channels: int, tile: int) -> float:
+    """Return the work of reading all filters once, and moving inputs and products of all points."""
+    moved = points_of(tile) * tiles * (channels + 2 * STEP_PADDING)
+    return FLOAT_BYTES * (_READ_COST * filters + _MOVED_COST * moved)
 
 
 def fits_node(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:

@@ -9,18 +9,19 @@ _LEAST_CHANNELS = 16
 """Input and output channels below which the transforms cost more than the products they save."""
 _LARGE, _SMALL = 4, 2
 """Sides of tiles: large ones save more products, and widen the halo of every cut more."""
-_LEAST_FOR_LARGE, _LEAST_FOR_SMALL, _ALWAYS_LARGE = 12, 10, 20
+_LEAST_FOR_LARGE, _LEAST_FOR_SMALL, _ALWAYS_LARGE = 12, 7, 20
 """Least sides of the output image: for large tiles where filters are few, for small tiles, for large tiles.
 
 Source:
     An image of 14 x 14 fills 49 small tiles, but 16 large ones by three quarters. In a chain of 3 x 3
     convolutions a cut grows by one row a layer without tiles, by a whole tile with them.
 """
-_FEW_FILTERS = 1 << 17
+_FEW_FILTERS = 1 << 18
 """Filters, input times output channels, up to which large tiles pay on small images.
 
 Source:
-    14 x 14 on 2 cores of a Zen 5, time of small over large tiles: 256 x 256 filters 1.35, 512 x 512 1.05.
+    14 x 14, time of small over large tiles: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512 1.05
+    there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9.
 """
 
 

@@ -5,9 +5,10 @@
 // A tile's numbers come from its own inputs by the same operations wherever the tile lies in a launch. Tiles lie on
 // the grid of the whole tensor; outputs outside the launch's box are computed and not stored.
 //
-// Parameters  TILE outputs along each side (2 4); FETCH steps of K by which filters are asked for ahead, 0 for not;
-//             those of common/register_tile.h, rows being tiles
-// INPUTS_SPACE  address space of the transformed inputs
+// Parameters  TILE outputs along each side (2 4); FETCH whether filters are asked for ahead (0 1); those of
+//             common/register_tile.h, rows being tiles
+// INPUTS_SPACE, PRODUCTS_SPACE  address spaces of the transformed inputs and of the products
+// PRODUCT_STEP  floats from one tile's products to the next one's
 #ifndef CODL_WINOGRAD_TILE_H
 #define CODL_WINOGRAD_TILE_H
 
@@ -75,19 +76,26 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 }
 
 // The products of MR tiles with one panel of filters at one point: sums over channels, kept for the transform.
+// AIM_FETCH goes before it: panels of `blocks` register tiles ask for the filters at `next` a line in each step, block
+// 0 for first vectors and block 1 for second ones, an only block for both.
 #if FETCH
-#define FETCH_VECTOR(v) __builtin_prefetch((const void *)(size_t)(weight + FETCH * NR + v * VECTOR));
-#define FETCH_WEIGHTS EACH_LANE(FETCH_VECTOR)
+#define AIM_FETCH(block, blocks, next)                                                             \
+    const int first_step = (block) * VECTOR < NR ? NR : 0;                                         \
+    const int second_step = (blocks) == 1 && NR > VECTOR ? NR : 0;                                 \
+    __global const float *first_ahead = (next) + ((block) * VECTOR < NR ? (block) * VECTOR : 0);   \
+    __global const float *second_ahead = (next) + NR - VECTOR;
+#define FETCH_WEIGHTS                                                                  \
+    __builtin_prefetch((const void *)(size_t)(first_ahead + k * first_step), 0, 2);    \
+    __builtin_prefetch((const void *)(size_t)(second_ahead + k * second_step), 0, 2);
 #else
+#define AIM_FETCH(block, blocks, next)
 #define FETCH_WEIGHTS
 #endif
 #define NO_BIAS(v) const VEC bias_##v = (VEC)(0.0f);
 #define AIM_TILE(m) INPUTS_SPACE const float *p##m = tile_points + m * TILE_STEP(channels);
-#define KEEP_PRODUCT(m)                                        \
-    LANE_0(VSTORE(a##m##_0, tile_products + m * NR);)          \
-    LANE_1(VSTORE(a##m##_1, tile_products + m * NR + VECTOR);) \
-    LANE_2(VSTORE(a##m##_2, tile_products + m * NR + 2 * VECTOR);) \
-    LANE_3(VSTORE(a##m##_3, tile_products + m * NR + 3 * VECTOR);)
+#define KEEP_PRODUCT(m)                                                    \
+    LANE_0(VSTORE(a##m##_0, tile_products + m * PRODUCT_STEP);)            \
+    LANE_1(VSTORE(a##m##_1, tile_products + m * PRODUCT_STEP + VECTOR);)
 #define MULTIPLY_TILES               \
     EACH_LANE(NO_BIAS)               \
     REPEAT(MR, START_ROW)            \
@@ -123,7 +131,7 @@ static __attribute__((noinline)) void store_output(VEC value, __global float *ds
 
 // Transforms the products of one tile and stores its outputs of one panel through the epilogue: rows [first_row,
 // last_row) and columns [first_col, last_col) of the tile, channels [low, high) of the panel.
-static __attribute__((noinline)) void store_tile(__local const float *products, int point_step,
+static __attribute__((noinline)) void store_tile(PRODUCTS_SPACE const float *products, int point_step,
                                                  __global const float *bias, __global float *dst, int dst_h,
                                                  int dst_w, __global const float *residual, int residual_h,
                                                  int residual_w, int first_row, int last_row, int first_col,

@@ -58,7 +58,7 @@ static void copy_run(__local float *row, __global const float *src, int place, i
 #define KEEP_SUM_ROW(m) EACH_IN_ROW(KEEP_SUM, m)
 #if FETCH
 // A line a step: while the first tiles work, the next panel's weights of this block come near.
-#define FETCH_LINE __builtin_prefetch((const void *)(size_t)(ahead + k * ahead_step));
+#define FETCH_LINE __builtin_prefetch((const void *)(size_t)(ahead + k * ahead_step), 0, 2);
 #else
 #define FETCH_LINE
 #endif

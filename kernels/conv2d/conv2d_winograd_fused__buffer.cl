@@ -12,8 +12,8 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels and
 //             tiles of the launch, tiles in a row, IC, image size, padding, epilogue
 // Launch      global (ceil(tiles / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  TILE 2 4 outputs; FETCH 0 32 steps; MR 4 6 8 10 12 14 tiles; NR 4 8 16 32 channels, one or two vectors;
-//             VECTOR 4 8 16 lanes
+// Parameters  TILE 2 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 6 7 8 10 12 14 tiles;
+//             NR 4 8 16 32 channels, one or two vectors; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_winograd.py
 //
 // A work-item transforms the inputs of MR tiles once, then takes its panels: nothing but results leaves its cache.
@@ -34,6 +34,8 @@
 #define VECTOR 8
 #endif
 #define INPUTS_SPACE __local
+#define PRODUCTS_SPACE __local
+#define PRODUCT_STEP NR
 #include "common/winograd_tile.h"
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_winograd_fused__buffer(
@@ -61,6 +63,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_winograd_fus
         for (int point = 0; point < POINTS; ++point) {
             __local const float *tile_points = points + point * point_step;
             __local float *tile_products = products + point * MR * NR;
+            AIM_FETCH(0, 1, weight + 32 * NR)
             MULTIPLY_TILES
         }
         const int channel = (panel_begin + item) * NR;

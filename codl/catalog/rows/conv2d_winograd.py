@@ -1,4 +1,4 @@
-"""3 x 3 convolutions of stride 1 by minimal filtering: fused in one launch, or staged in two."""
+"""3 x 3 convolutions of stride 1 by minimal filtering: fused in one launch, or staged in three."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -29,10 +29,9 @@ from codl.catalog.winograd_tile import (
     fits_fused,
     fits_node,
     fused_floats,
-    is_fused,
-    most_staged_tiles,
     pack_filters,
     points_of,
+    staged_floats,
 )
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.ops import Conv2d
@@ -41,27 +40,24 @@ from codl.machine import DeviceInfo
 
 _MOST_PARTS = 16
 """Work-items that may share the panels of the same tiles; each of them transforms the inputs again."""
+_POINT_BYTES = 512 << 10
+"""Most inputs at one point that a work-item multiplies: filters pass by them in its cache."""
 _TRANSFORM_PANELS = 0.15
 """Panels whose products take as long as the transform of their inputs, whatever the channels."""
 
 
 def _accept_fused(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    parameters = choose_winograd(node, graph, info)
-    return parameters if parameters and is_fused(node, graph, info, parameters) else None
+    choices = choose_winograd(node, graph, info)
+    return choices[True] if next(iter(choices), False) else None
 
 
 def _accept_staged(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    parameters = choose_winograd(node, graph, info)
-    return parameters if parameters and most_staged_tiles(info, parameters) else None
+    return choose_winograd(node, graph, info).get(False)
 
 
 def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     inputs = graph.shape(node.inputs[0])[1]
     return fits_node(node, graph, info, parameters) and fits_fused(inputs, parameters, info)
-
-
-def _fits_staged(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    return fits_node(node, graph, info, parameters) and most_staged_tiles(info, parameters) > 0
 
 
 def _describe_fused(
@@ -118,52 +114,78 @@ def _describe_staged(
     points = points_of(parameters["TILE"])
     bands = ceil_div(tiles.count, mr)
     few = ceil_div(np.full(out.count, ITEMS_PER_UNIT * info.units), tiles.images)
-    first_tiles = ceil_div(tiles.count, few)
-    parts = np.clip(ceil_div(few, ITEMS_PER_UNIT * tiles.panels), 1, bands)
-    blocks = np.maximum(parts, ceil_div(bands * mr, most_staged_tiles(info, parameters)))
-    item_tiles = ceil_div(bands, blocks) * mr
-    one = np.ones(out.count, np.int64)
-    first_size = np.stack([ceil_div(bands * mr, first_tiles), one, tiles.images], axis=1)
-    second_size = np.stack([ceil_div(bands * mr, item_tiles), tiles.panels, tiles.images], axis=1)
-    firsts, items = (spread(size.prod(axis=1), info.units) for size in (first_size, second_size))
-    scratch = tiles.images * points * bands * mr * (inputs + STEP_PADDING)
+    transformed = ceil_div(tiles.count, few)
+    item_tiles = mr * ceil_div(bands, ceil_div(bands * mr, _most_tiles(inputs, mr)))
+    blocks = ceil_div(bands * mr, item_tiles)
+    item_panels = ceil_div(tiles.panels, ceil_div(few, points * blocks))
+    groups, one = ceil_div(tiles.panels, item_panels), np.ones(out.count, np.int64)
+    sizes = (
+        np.stack([ceil_div(bands * mr, transformed), one, tiles.images], axis=1),
+        np.stack([groups, points * blocks, tiles.images], axis=1),
+        np.stack([ceil_div(tiles.count, transformed), one, tiles.images], axis=1),
+    )
+    busiest = [spread(size.prod(axis=1), info.units) for size in sizes]
+    scratch = staged_floats(inputs, tiles, parameters)
+    channels = tiles.panels * parameters["NR"]
+    padded = tiles.images * points * bands * mr
     read, written = _count_bytes(node, graph, out, tiles, parameters)
     source = FLOAT_BYTES * input_boxes(node, graph, out)[0].size
-    make = partial(
-        LaunchBatch,
-        **_common(node, graph, tiles, parameters),
-        entry="conv2d_winograd_staged__buffer",
-        scratch=scratch,
-    )
-    scalars = (_box_scalars(tiles), _tile_scalars(node, graph, tiles))
+    residual = FLOAT_BYTES * out.size if node.residual else 0 * out.size
+    moved = FLOAT_BYTES * padded * inputs, FLOAT_BYTES * padded * channels
+
+    def make(stage: int, tiles_of_item: IntArray, **facts: Any) -> LaunchBatch:
+        return LaunchBatch(
+            **_common(node, graph, tiles, parameters),
+            entry="conv2d_winograd_staged__buffer",
+            scratch=scratch,
+            global_size=sizes[stage],
+            scalars={
+                **constants_like(out, stage=stage),
+                **_box_scalars(tiles),
+                "item_tiles": tiles_of_item,
+                "item_panels": item_panels,
+                "panels": tiles.panels,
+                **_tile_scalars(node, graph, tiles),
+            },
+            **facts,
+        )
+
+    taken = busiest[1] * item_panels * (item_tiles // mr)
     return (
         make(
-            global_size=first_size,
-            local=one,
-            scalars={**constants_like(out, stage=0), **scalars[0], "item_tiles": first_tiles, **scalars[1]},
-            units={"transforms": firsts * first_tiles * inputs, "items": firsts},
+            0,
+            transformed,
+            units={"transforms": busiest[0] * transformed * inputs, "items": busiest[0]},
             read_bytes=source,
-            written_bytes=FLOAT_BYTES * scratch,
+            written_bytes=moved[0],
             flops=0 * out.size,
         ),
         make(
-            global_size=second_size,
-            local=points * item_tiles * parameters["NR"],
-            scalars={**constants_like(out, stage=1), **scalars[0], "item_tiles": item_tiles, **scalars[1]},
+            1,
+            item_tiles,
             busiest_flops=2
             * (points * inputs * parameters["NR"])
             * (tiles.count * tiles.images * tiles.panels)
             // info.units,
-            units={
-                "steps": items * item_tiles // mr * points * inputs,
-                "tiles": items * item_tiles // mr,
-                "items": items,
-            },
-            read_bytes=read - source + FLOAT_BYTES * scratch,
-            written_bytes=written,
+            units={"steps": taken * inputs, "tiles": taken, "items": busiest[1]},
+            read_bytes=read - source - residual + moved[0],
+            written_bytes=moved[1],
             flops=2 * 9 * inputs * out.size,
         ),
+        make(
+            2,
+            transformed,
+            units={"outputs": busiest[2] * transformed * channels, "items": busiest[2]},
+            read_bytes=moved[1] + residual,
+            written_bytes=written,
+            flops=0 * out.size,
+        ),
     )
+
+
+def _most_tiles(inputs: int, mr: int) -> int:
+    """Return the tiles whose inputs at one point stay in a core's cache, in whole register tiles."""
+    return max(1, _POINT_BYTES // (FLOAT_BYTES * (inputs + STEP_PADDING) * mr)) * mr
 
 
 def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> dict[str, Any]:
@@ -248,7 +270,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_WINOGRAD,
         accepts=_accept_staged,
         describe=_describe_staged,
-        fits=_fits_staged,
+        fits=fits_node,
         inner_loop="reference/reference_tile__buffer.cl",
     ),
 )
