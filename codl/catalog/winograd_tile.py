@@ -17,15 +17,23 @@ from codl.machine import DeviceInfo, DeviceKind
 ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
     "TILE": (2, 4),
     "FETCH": (0, 1),
-    "MR": (4, 6, 7, 8, 10, 12, 14),
-    "NR": (4, 8, 16, 32),
+    "MR": (4, 6, 7, 8, 9, 10, 12, 14),
+    "NR": (4, 8, 16, 32, 48),
     "VECTOR": (4, 8, 16),
 }
-"""Allowed values of the parameters; NR is 1 or 2 vectors."""
+"""Allowed values of the parameters; NR is 1 to 3 vectors."""
 STEP_PADDING = 16
 """Floats behind each tile's transformed inputs of one point (TILE_STEP)."""
-_HEIGHTS = {4: (4, 6), 8: (4, 6), 16: (7, 8, 10, 12, 14)}
-"""By lanes of a vector, tiles of a register tile that is two vectors wide."""
+_HEIGHTS = {
+    (4, 1): (4, 6),
+    (4, 2): (4, 6),
+    (8, 1): (4, 6),
+    (8, 2): (4, 6),
+    (16, 1): (8, 10, 12, 14),
+    (16, 2): (7, 8, 10, 12, 14),
+    (16, 3): (7, 8, 9),
+}
+"""By lanes of a vector and vectors of a panel, tiles of a register tile."""
 _TRANSFORM_FLOPS = {2: 140, 4: 320}
 """Work of transforming one channel of a tile, in flops of the matrix product that take as long.
 
@@ -40,14 +48,22 @@ Source:
     2 cores of an Emerald Rapids, 235 Gflop/s: 14 shapes of VGG-16, YOLOv2 and ResNet-50, fused and staged.
     There filters that miss the shared cache take 2.5; 2 cores of a Zen 5, 540 Gflop/s, read 50 GB/s.
 """
-_PLAIN_COST = 1.3
+_PLAIN_COST = 1.5
 """What a product takes in a plain sum of windows, in that of one in minimal filtering.
 
 Source:
     As above: 7 x 7 outputs of 160 to 512 channels, which take 0.7 to 0.85 of the time in tiles of 2.
 """
-_ROW_COST = 1.5
-"""Work of a register tile beside its rows, in rows: loads of filters."""
+_FUSED_VECTORS = 2
+"""Vectors of a panel up to which a fused register tile has enough tiles: each passes over all filters."""
+_STEP_COST = 7
+"""Work of a step of K beside its products, in products of a vector."""
+_STAGED_GAIN = {1: 1.0, 2: 1.0, 3: 0.9}
+"""By vectors of a panel, what a product of a staged register tile takes.
+
+Source:
+    As above: 9 x 48 takes 0.79 to 1.0 of the time of 10 x 32 on Intel's driver, 0.9 to 0.95 on PoCL.
+"""
 _FETCHED_BYTES = 512 << 10
 """Filters from which on they are asked for ahead: less lies in a core's own cache.
 
@@ -144,25 +160,28 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         filters = points_of(tile) * inputs * outputs
         is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and info.driver in _FETCHING_DRIVERS
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
-        for height in _HEIGHTS[lanes]:
-            parameters = {
-                "TILE": tile,
-                "FETCH": int(is_fetched),
-                "MR": height,
-                "NR": lanes if outputs <= lanes else 2 * lanes,
-                "VECTOR": lanes,
-            }
+        for vectors, height in _iterate_sizes(lanes, outputs):
+            sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
+            parameters = {"TILE": tile, "FETCH": int(is_fetched), **sizes}
             blocks = images * -(-tiles // height)
-            products = 2 * filters * blocks * (height + _ROW_COST)
-            work = {False: _count_staged(filters, blocks * height, inputs + outputs, tile)}
-            if fits_fused(inputs, parameters, info):
-                work[True] = _count_fused(filters, blocks)
-            for is_fused, moved in work.items():
-                total = products + transforms + moved
-                if total < best.get(is_fused, (plain,))[0]:
-                    best[is_fused] = total, parameters
+            steps = points_of(tile) * inputs * blocks * -(-outputs // sizes["NR"])
+            products = 2 * lanes * steps * (height * vectors + _STEP_COST)
+            moved = _count_staged(filters, blocks * height, inputs + outputs, tile)
+            work = {False: products * _STAGED_GAIN[vectors] + moved}
+            if vectors <= _FUSED_VECTORS and fits_fused(inputs, parameters, info):
+                work[True] = products + _count_fused(filters, blocks)
+            for is_fused, total in work.items():
+                if total + transforms < best.get(is_fused, (plain,))[0]:
+                    best[is_fused] = total + transforms, parameters
     order = sorted(best, key=lambda is_fused: (best[is_fused][0], not is_fused))
     return {is_fused: best[is_fused][1] for is_fused in order}
+
+
+def _iterate_sizes(lanes: int, outputs: int) -> Iterator[tuple[int, int]]:
+    """Yield vectors of a panel and tiles of a register tile; panels wider than all outputs are left out."""
+    for (width, vectors), heights in _HEIGHTS.items():
+        if width == lanes and (vectors == 1) == (outputs <= lanes):
+            yield from ((vectors, height) for height in heights)
 
 
 def _count_fused(filters: int, passes: int) -> float:

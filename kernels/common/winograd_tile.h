@@ -76,14 +76,14 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 }
 
 // The products of MR tiles with one panel of filters at one point: sums over channels, kept for the transform.
-// AIM_FETCH goes before it: panels of `blocks` register tiles ask for the filters at `next` a line in each step, block
-// 0 for first vectors and block 1 for second ones, an only block for both.
+// AIM_FETCH goes before it: each of a panel's `blocks` register tiles asks for some of the filters at `next`, in each
+// step for its own vector of the row and for the one `blocks` further.
 #if FETCH
-#define AIM_FETCH(block, blocks, next)                                                             \
-    const int first_step = (block) * VECTOR < NR ? NR : 0;                                         \
-    const int second_step = (blocks) == 1 && NR > VECTOR ? NR : 0;                                 \
-    __global const float *first_ahead = (next) + ((block) * VECTOR < NR ? (block) * VECTOR : 0);   \
-    __global const float *second_ahead = (next) + NR - VECTOR;
+#define AIM_FETCH(block, blocks, next)                                                                       \
+    const int first_vector = (block) * VECTOR, second_vector = ((block) + (blocks)) * VECTOR;                \
+    const int first_step = first_vector < NR ? NR : 0, second_step = second_vector < NR ? NR : 0;            \
+    __global const float *first_ahead = (next) + (first_vector < NR ? first_vector : 0);                     \
+    __global const float *second_ahead = (next) + (second_vector < NR ? second_vector : 0);
 #define FETCH_WEIGHTS                                                                  \
     __builtin_prefetch((const void *)(size_t)(first_ahead + k * first_step), 0, 2);    \
     __builtin_prefetch((const void *)(size_t)(second_ahead + k * second_step), 0, 2);
@@ -95,7 +95,8 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 #define AIM_TILE(m) INPUTS_SPACE const float *p##m = tile_points + m * TILE_STEP(channels);
 #define KEEP_PRODUCT(m)                                                    \
     LANE_0(VSTORE(a##m##_0, tile_products + m * PRODUCT_STEP);)            \
-    LANE_1(VSTORE(a##m##_1, tile_products + m * PRODUCT_STEP + VECTOR);)
+    LANE_1(VSTORE(a##m##_1, tile_products + m * PRODUCT_STEP + VECTOR);)   \
+    LANE_2(VSTORE(a##m##_2, tile_products + m * PRODUCT_STEP + 2 * VECTOR);)
 #define MULTIPLY_TILES               \
     EACH_LANE(NO_BIAS)               \
     REPEAT(MR, START_ROW)            \

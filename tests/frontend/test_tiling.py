@@ -26,7 +26,8 @@ USUAL = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1))
 
 
 @pytest.mark.parametrize(
-    ("image", "tile"), [((224, 224), 4), ((20, 40), 4), ((14, 14), 4), ((10, 60), 2), ((7, 7), 2), ((6, 6), 1)]
+    ("image", "tile"),
+    [((224, 224), 4), ((20, 40), 4), ((14, 14), 4), ((10, 60), 2), ((7, 7), 2), ((6, 6), 1)],
 )
 def test_tiles_grow_with_the_image(image: Pair, tile: int) -> None:
     assert marked(USUAL, image=image) == (tile, tile)

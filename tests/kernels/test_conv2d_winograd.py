@@ -96,7 +96,14 @@ def test_tile_edges(device: Device, row: Implementation, columns: int, outputs: 
 @EACH_ROW
 @pytest.mark.parametrize(
     "parameters",
-    [(2, 0, 6, 16, 8), (4, 0, 4, 8, 8), (4, 1, 14, 32, 16), (2, 1, 8, 16, 16), (4, 0, 10, 4, 4)],
+    [
+        (2, 0, 6, 16, 8),
+        (4, 0, 4, 8, 8),
+        (4, 1, 14, 32, 16),
+        (2, 1, 8, 16, 16),
+        (2, 1, 9, 48, 16),
+        (4, 0, 10, 4, 4),
+    ],
     ids=lambda p: "x".join(map(str, p)),
 )
 def test_every_register_tile_gives_the_same_bits(
