@@ -93,6 +93,11 @@ class LaunchBatch:
     """What the busiest compute unit computes at the least: tiles that reach beyond the region and a last wave
     of few work-items count (see `busiest_share`). None where nobody has counted."""
 
+    @property
+    def panel_floats(self) -> int | IntArray:
+        """Floats of one panel of all packed constants together, as far as they are known without packing."""
+        return sum(packed.panel_floats or 0 for packed in self.packed)
+
 
 Parameters = Mapping[str, int]
 Describe = Callable[[Node, Graph, Boxes, DeviceInfo, Parameters], tuple[LaunchBatch, ...]]

@@ -173,7 +173,7 @@ def _list_panel_amounts(batch: LaunchBatch) -> Mapping[str, Any]:
     """
     if batch.panel_begin is None or batch.panel_end is None:
         return {}
-    panel = sum(packed.panel_floats or 0 for packed in batch.packed) * FLOAT_BYTES
+    panel = batch.panel_floats * FLOAT_BYTES
     total = np.maximum((batch.panel_end - batch.panel_begin) * panel, 1).astype(np.float64)
     return {
         f"walked_{name}": batch.units["tiles"] * panel * np.maximum(1 - knee / total, 0)

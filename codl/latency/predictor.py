@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -116,12 +115,25 @@ class Predictor:
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
         """
-        known = self._find_row(selection.implementation.name)
         features = extract_features(batches, selection.parameters, epilogue)
-        self._check_stages(selection.implementation.name, features, known)
+        launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
+        return self.predict_features(selection.implementation.name, features, np.asarray(launches))
+
+    def predict_features(self, name: str, features: Features, launches: Times) -> Prediction:
+        """Return the times of candidates whose features are known already.
+
+        Args:
+            name: The implementation.
+            features: Of its launches.
+            launches: [count] How many they are.
+
+        Raises:
+            ProfileError: The implementation has no predictor, or one of another source.
+        """
+        known = self._find_row(name)
+        self._check_stages(name, features, known)
         values = features.select(known.model.features)
         kernel_us = known.model.predict_us(values)
-        launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         moving_us = features.moved_bytes / self.profile.bandwidth_bytes_per_us
         return Prediction(
             us=kernel_us + launches * self.profile.launch_us,
@@ -212,19 +224,15 @@ class Predictor:
                 f"profile of {self.profile.name}: got no predictor of {name}, expected one for each kernel; "
                 f"run `codl profile {flag}--device {self.info.name}`"
             )
-        if name in self._stale:
+        if self._is_stale(name):
             raise ProfileError(
                 f"profile of {self.profile.name}: got a predictor of an older {name}, expected one of the "
                 f"present kernel; run `codl profile {flag}--device {self.info.name}`"
             )
         return known
 
-    @cached_property
-    def _stale(self) -> frozenset[str]:
-        """Predictors of kernels that have changed since."""
-        if self.profile.origin is Origin.SIMULATED:
-            return frozenset()
-        known = self.profile.rows.items()
-        return frozenset(
-            n for n, row in known if n in _ROWS and row.digest != digest_implementation(_ROWS[n])
-        )
+    def _is_stale(self, name: str) -> bool:
+        """Return whether a kernel of the catalog has changed since its predictor was fitted."""
+        if self.profile.origin is Origin.SIMULATED or name not in _ROWS:
+            return False
+        return self.profile.rows[name].digest != digest_implementation(_ROWS[name])

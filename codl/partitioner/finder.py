@@ -14,10 +14,11 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
 from codl.partitioner.chains import WHOLE, ChainBatch, Reading, make_single
 from codl.partitioner.lookup import Lookup
+from codl.partitioner.needs import Need
 from codl.partitioner.order import Unit
 from codl.partitioner.positions import FAR, Floats, Ints, cut_axis, list_shares
 from codl.partitioner.slowdowns import Slowdowns
-from codl.partitioner.tables import AxisTable, Need, NodeTable, Tables
+from codl.partitioner.tables import AxisTable, NodeTable, Tables
 from codl.plan.sharing import Arrangement, Sharing
 
 _EATEN = 1.2

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from codl.partitioner.needs import Need
 from codl.partitioner.positions import FAR, Floats, Ints
-from codl.partitioner.tables import AxisTable, Need
+from codl.partitioner.tables import AxisTable
 
 
 class Lookup:

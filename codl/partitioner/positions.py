@@ -60,12 +60,30 @@ class Ruler:
         """Boxes of the slices to the end."""
         return slice(self.start + len(self.positions), self.start + 2 * len(self.positions))
 
-    def spread_out(self, values: Floats, *, up: bool) -> Floats:
-        """Return values [device, positions, 2] at all places: at granules' edges, linear between samples."""
-        if self.is_complete:
-            return values
-        after, part = _find_neighbours(self.length, self.granule, up)
-        return np.asarray(values.take(after - 1, axis=1) * (1 - part) + values.take(after, axis=1) * part)
+    @property
+    def sampled(self) -> frozenset[int] | None:
+        """Positions that are looked at; None for all."""
+        return None if self.is_complete else _list_sampled(self.length, self.granule)
+
+    @property
+    def spread(self) -> "Spread":
+        """How times at the places that are looked at become times at all places."""
+        return _find_spread(self.length, self.granule, self.is_complete)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Slices from the start to all places, from there to the end, and of nothing: from those looked at.
+
+    At granules' edges, linear between samples.
+    """
+
+    before: Ints
+    """[2 * length + 3] Sample before each place, counted from a ruler's first box."""
+    after: Ints
+    """As ``before``, the one behind it."""
+    part: Floats
+    """How far a place is from the one before it to the one behind it, in [0, 1]."""
 
 
 def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameters]) -> list[Ruler]:
@@ -128,6 +146,22 @@ def _list_positions(length: int, granule: int) -> Ints:
 
 
 @lru_cache(maxsize=512)
+def _list_sampled(length: int, granule: int) -> frozenset[int]:
+    return frozenset(_list_positions(length, granule).tolist())
+
+
+@lru_cache(maxsize=512)
+def _find_spread(length: int, granule: int, is_complete: bool) -> Spread:
+    if is_complete:
+        places = np.append(np.arange(2 * length + 2), 0)
+        return Spread(before=places, after=places, part=np.zeros(len(places)))
+    count = len(_list_positions(length, granule))
+    (up, up_part), (down, down_part) = (_find_neighbours(length, granule, up) for up in (True, False))
+    after = np.concatenate([up, down + count, [0]])
+    before = np.concatenate([up - 1, down - 1 + count, [0]])
+    return Spread(before=before, after=after, part=np.concatenate([up_part, down_part, [0.0]]))
+
+
 def _find_neighbours(length: int, granule: int, up: bool) -> tuple[Ints, Floats]:
     """Return the sample behind every place, and how far a place is from the one before it."""
     positions = _list_positions(length, granule)
@@ -139,7 +173,7 @@ def _find_neighbours(length: int, granule: int, up: bool) -> tuple[Ints, Floats]
     after = np.clip(np.searchsorted(positions, full), 1, len(positions) - 1)
     before = after - 1
     part = (full - positions[before]) / (positions[after] - positions[before])
-    return after, part[None, :, None]
+    return after, part
 
 
 @lru_cache(maxsize=512)

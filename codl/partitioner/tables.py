@@ -11,26 +11,15 @@ from math import prod
 
 import numpy as np
 
-from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
-from codl.ir.ops import Concat
-from codl.ir.regions import OutputBoxes, Region
+from codl.ir.ops import Concat, HostCall
+from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
-from codl.partitioner.positions import Flags, Floats, Ints, Ruler, list_boxes, list_rulers
+from codl.latency.questions import answer_questions
+from codl.partitioner.needs import Need, find_needs
+from codl.partitioner.outlines import Outline, make_outlines
+from codl.partitioner.positions import Floats
 from codl.partitioner.sorts import Sorts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What slices along one axis read of an input."""
-
-    low: Ints | None
-    """[length + 1] First position that a slice reads that begins here; None: slices read all of it."""
-    high: Ints | None
-    """[length + 1] One past the last position that a slice reads that ends here."""
-
-
-_WHOLE_NEED = Need(low=None, high=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +64,7 @@ class NodeTable:
 
 
 class Tables:
-    """The tables of a network's nodes; equal operators share one.
+    """The tables of a network's nodes, made together when one is first asked for; equal operators share one.
 
     Args:
         graph: The network.
@@ -85,23 +74,14 @@ class Tables:
     def __init__(self, graph: Graph, predictors: Sequence[Predictor]) -> None:
         self.graph, self.predictors = graph, tuple(predictors)
         self.sorts = Sorts(graph)
-        self._known: dict[int, NodeTable] = {}
-        self._by_name: dict[str, NodeTable] = {}
 
     def find(self, node: Node) -> NodeTable:
         """Return the table of a node with kernels.
 
         Raises:
-            ProfileError: A device has no predictor for it.
+            ProfileError: A device has no predictor for some node.
         """
-        table = self._by_name.get(node.name)
-        if table is None:
-            sort = self.sorts.find(node)
-            table = self._known.get(sort)
-            if table is None:
-                table = self._known[sort] = self._make(node)
-            self._by_name[node.name] = table
-        return table
+        return self._by_name[node.name]
 
     def find_reads(self, node: Node) -> tuple[Region, ...]:
         """Return what a whole operator with kernels reads of each input."""
@@ -135,99 +115,76 @@ class Tables:
         """[device] Bytes a us that a device moves."""
         return np.array([max(one.profile.bandwidth_bytes_per_us, 1e-9) for one in self.predictors])
 
-    def _make(self, node: Node) -> NodeTable:
-        shape = self.graph.shape(node.output)
-        selections = [predictor.choose(node, self.graph) for predictor in self.predictors]
-        rulers = list_rulers(node, shape, [one.parameters for one in selections])
-        boxes = list_boxes(shape, rulers)
-        is_empty = boxes.is_empty
-        # Slices of nothing are described as the whole: so all devices are asked about the same boxes.
-        empty = is_empty[:, None]
-        boxes = OutputBoxes.find(
-            node,
-            self.graph,
-            Boxes(np.where(empty, 0, boxes.begin), np.where(empty, boxes.end[0], boxes.end)),
-        )
-        values, uncertainty = np.empty((len(self.predictors), boxes.count, 2)), 0.0
-        for place, (predictor, selection) in enumerate(zip(self.predictors, selections, strict=True)):
-            found = predictor.predict(node, self.graph, boxes, selection=selection)
-            values[place, :, 0] = found.us
-            values[place, :, 1] = found.us * found.memory_share
-            uncertainty = max(uncertainty, found.uncertainty)
-        values[:, is_empty] = 0.0
+    @cached_property
+    def _by_name(self) -> Mapping[str, NodeTable]:
+        nodes = [node for node in self.graph.nodes if not isinstance(node.op, HostCall)]
+        sorts = [self.sorts.find(node) for node in nodes]
+        distinct = dict(zip(reversed(sorts), reversed(nodes), strict=True))
+        tables = dict(zip(distinct, self._make(list(distinct.values())), strict=True))
+        return {node.name: tables[sort] for node, sort in zip(nodes, sorts, strict=True)}
+
+    def _make(self, nodes: Sequence[Node]) -> list[NodeTable]:
+        """Return the tables of some nodes."""
+        if not nodes:
+            return []
+        outlines = make_outlines(nodes, self.graph, self.predictors)
+        found = answer_questions([outline.question for outline in outlines], self.graph, self.predictors)
+        values = np.stack([found.us, found.memory_us], axis=2)
+        values[:, np.concatenate([outline.is_empty for outline in outlines])] = 0.0
+        needs = find_needs(outlines, self.graph)
+        axes = _make_axes(outlines, values, [each.axes for each in needs])
+        whole = values[:, [outline.start for outline in outlines]]
         # Whole, a concatenation's inputs lie inside its output as a rule: nothing is copied.
-        whole = np.zeros_like(values[:, 0]) if isinstance(node.op, Concat) else values[:, 0]
-        return NodeTable(
-            whole=whole,
-            axes=self._read_axes(node, rulers, values=values, needs=boxes.needs, is_empty=is_empty),
-            reads=tuple(need.region(0) for need in boxes.needs),
-            size_bytes=prod(shape) * FLOAT_BYTES,
-            uncertainty=uncertainty,
-        )
-
-    def _read_axes(
-        self,
-        node: Node,
-        rulers: Sequence[Ruler],
-        *,
-        values: Floats,
-        needs: Sequence[Boxes],
-        is_empty: Flags,
-    ) -> dict[int, AxisTable]:
-        """Return the tables of all axes but those where a cut saves no work."""
-        rank, is_saving = len(self.graph.shape(node.output)), [False] * len(rulers)
-        found: list[list[Need]] = [[] for _ in rulers]
-        for name, need in zip(node.inputs, needs, strict=True):
-            shape, is_constant = self.graph.shape(name), name in self.graph.constants
-            nothing = is_empty | need.is_empty
-            for place, varies in enumerate(_find_varying(need, shape, rulers)):
-                ruler = rulers[place]
-                is_saving[place] = is_saving[place] or any(varies)
-                # What moves along other axes too is no interval: all of it is read.
-                is_interval = len(shape) == rank and varies == [axis == ruler.axis for axis in range(rank)]
-                if is_constant or not is_interval:
-                    found[place].append(_WHOLE_NEED)
-                else:
-                    found[place].append(_read_need(need, nothing, ruler, shape[ruler.axis]))
-        return {
-            ruler.axis: _make_axis(ruler, values, tuple(found[place]))
-            for place, ruler in enumerate(rulers)
-            if is_saving[place]
-        }
+        whole[:, [isinstance(node.op, Concat) for node in nodes]] = 0.0
+        return [
+            NodeTable(
+                whole=whole[:, place],
+                axes=axes[place],
+                reads=needs[place].reads,
+                size_bytes=prod(outline.shape) * FLOAT_BYTES,
+                uncertainty=uncertainty,
+            )
+            for place, (outline, uncertainty) in enumerate(
+                zip(outlines, found.uncertainties.tolist(), strict=True)
+            )
+        ]
 
 
-def _make_axis(ruler: Ruler, values: Floats, needs: tuple[Need, ...]) -> AxisTable:
-    length = ruler.length
-    slices = np.zeros((len(values), 2 * length + 3, 2))
-    slices[:, : length + 1] = ruler.spread_out(values[:, ruler.heads], up=True)
-    slices[:, length + 1 : -1] = ruler.spread_out(values[:, ruler.tails], up=False)
-    return AxisTable(
-        length=length,
-        sampled=None if ruler.is_complete else frozenset(ruler.positions.tolist()),
-        granule=ruler.granule,
-        slices=np.maximum(slices, 0.0),
-        needs=needs,
+def _make_axes(
+    outlines: Sequence[Outline], values: Floats, needs: Sequence[Mapping[int, tuple[Need, ...]]]
+) -> list[dict[int, AxisTable]]:
+    """Return the tables of all axes that have needs.
+
+    Args:
+        outlines: Of the nodes.
+        values: [device, box, 2] What slices take that are looked at.
+        needs: By node and axis, what slices read of each input.
+    """
+    wanted = [
+        (place, ruler, outline.start + ruler.start)
+        for place, outline in enumerate(outlines)
+        for ruler in outline.rulers
+        if ruler.axis in needs[place]
+    ]
+    found: list[dict[int, AxisTable]] = [{} for _ in outlines]
+    if not wanted:
+        return found
+    spreads = [ruler.spread for _, ruler, _ in wanted]
+    stops = np.cumsum([len(spread.part) for spread in spreads])
+    starts = np.repeat([start for *_, start in wanted], np.diff(stops, prepend=0))
+    part = np.concatenate([spread.part for spread in spreads])[:, None]
+    before, after = (
+        values.take(np.concatenate(places) + starts, axis=1)
+        for places in ([spread.before for spread in spreads], [spread.after for spread in spreads])
     )
-
-
-def _find_varying(need: Boxes, shape: Sequence[int], rulers: Sequence[Ruler]) -> list[list[bool]]:
-    """Return, by ruler and axis of an input, whether some slices read less than all along it."""
-    if not rulers or not shape:
-        return [[] for _ in rulers]
-    heads = [edge for ruler in rulers for edge in (ruler.heads.start + 1, ruler.heads.stop)]
-    tails = [edge for ruler in rulers for edge in (ruler.tails.start, ruler.tails.stop - 1)]
-    ends = np.logical_or.reduceat(need.end != np.asarray(shape), heads, axis=0)[::2]
-    begins = np.logical_or.reduceat(need.begin != 0, tails, axis=0)[::2]
-    varies: list[list[bool]] = (ends | begins).tolist()
-    return varies
-
-
-def _read_need(need: Boxes, nothing: Flags, ruler: Ruler, length: int) -> Need:
-    """Return the intervals that slices along an axis read of an input; nothing where ``nothing`` says so."""
-    low = np.where(nothing[ruler.tails], length, need.begin[ruler.tails, ruler.axis])
-    high = np.where(nothing[ruler.heads], 0, need.end[ruler.heads, ruler.axis])
-    if not ruler.is_complete:
-        full = np.arange(ruler.length + 1)
-        low = np.floor(np.interp(full, ruler.positions, low)).astype(np.int64)
-        high = np.ceil(np.interp(full, ruler.positions, high)).astype(np.int64)
-    return Need(low=low, high=high)
+    slices = np.maximum(before * (1 - part) + after * part, 0.0)
+    slices[:, stops - 1] = 0.0
+    for (place, ruler, _), stop in zip(wanted, stops.tolist(), strict=True):
+        found[place][ruler.axis] = AxisTable(
+            length=ruler.length,
+            sampled=ruler.sampled,
+            granule=ruler.granule,
+            slices=slices[:, stop - 2 * ruler.length - 3 : stop],
+            needs=needs[place][ruler.axis],
+        )
+    return found

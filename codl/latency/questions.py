@@ -1,0 +1,109 @@
+"""How long slices of many operators take on several devices: asked at once, what is alike is learned once.
+
+A launch is described once for all devices whose facts lead to the same description, and features are
+extracted once for all descriptions of one sort.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from codl.catalog.joined import find_sort, join_batches, list_described_facts
+from codl.catalog.spec import LaunchBatch, Selection
+from codl.ir.boxes import Boxes
+from codl.ir.graph import Graph, Node
+from codl.latency.features import extract_features
+from codl.latency.predictor import Predictor, Times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What slices of one operator take on each device."""
+
+    node: Node
+    out: Boxes
+    """Boxes of the node's output, none of them empty."""
+    selections: tuple[Selection, ...]
+    """By device, what computes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Times of all questions' boxes, one question's after the other's."""
+
+    us: Times
+    """[device, count] Alone."""
+    memory_us: Times
+    """[device, count] As much of it as memory limits."""
+    uncertainties: Times
+    """[question] Typical relative error, the largest of all devices."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """Descriptions of one sort, for the same devices."""
+
+    selection: Selection
+    node: Node
+    """One of those that are described."""
+    devices: tuple[int, ...]
+    questions: list[int] = field(default_factory=list)
+    batches: list[tuple[LaunchBatch, ...]] = field(default_factory=list)
+
+
+def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> Answers:
+    """Return what each predictor says about all questions.
+
+    Args:
+        questions: At least one.
+        graph: The network of all nodes.
+        predictors: One for each device.
+
+    Raises:
+        ProfileError: An implementation has no predictor, or one of another source.
+    """
+    counts = [question.out.count for question in questions]
+    starts = np.cumsum([0, *counts])
+    us = np.empty((len(predictors), int(starts[-1])))
+    memory_us, uncertainties = np.empty_like(us), np.zeros(len(questions))
+    for group in _describe(questions, graph, predictors):
+        batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
+        features = extract_features(batches, group.selection.parameters, group.node.epilogue)
+        launches = np.sum(
+            [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
+        )
+        name = group.selection.implementation.name
+        stops = np.cumsum([counts[question] for question in group.questions])[:-1]
+        for device in group.devices:
+            found = predictors[device].predict_features(name, features, np.asarray(launches))
+            parts = np.split(found.us, stops), np.split(found.us * found.memory_share, stops)
+            for question, part, slow in zip(group.questions, *parts, strict=True):
+                place = slice(starts[question], starts[question + 1])
+                us[device, place], memory_us[device, place] = part, slow
+                uncertainties[question] = max(uncertainties[question], found.uncertainty)
+    return Answers(us=us, memory_us=memory_us, uncertainties=uncertainties)
+
+
+def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> list[_Group]:
+    """Return what is launched for all questions, by sort."""
+    facts = [list_described_facts(predictor.info) for predictor in predictors]
+    groups: dict[Hashable, _Group] = {}
+    for place, question in enumerate(questions):
+        alike: dict[Hashable, list[int]] = {}
+        for device, selection in enumerate(question.selections):
+            key = selection.implementation.name, tuple(selection.parameters.items()), facts[device]
+            alike.setdefault(key, []).append(device)
+        for described, devices in alike.items():
+            selection = question.selections[devices[0]]
+            batches = selection.implementation.describe(
+                question.node, graph, question.out, predictors[devices[0]].info, selection.parameters
+            )
+            sorts = tuple([find_sort(batch) for batch in batches])
+            number = described, tuple(devices), question.node.epilogue, sorts
+            group = groups.get(number)
+            if group is None:
+                group = groups[number] = _Group(selection, question.node, tuple(devices))
+            group.questions.append(place)
+            group.batches.append(batches)
+    return list(groups.values())

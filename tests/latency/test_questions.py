@@ -1,0 +1,132 @@
+"""Many slices asked about at once: nothing else comes out than for each by itself."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codl.catalog.joined import find_sort, join_batches, list_described_facts
+from codl.catalog.spec import LaunchBatch
+from codl.ir.boxes import Boxes
+from codl.ir.graph import Graph, Node
+from codl.ir.regions import Region
+from codl.latency.features import extract_features
+from codl.latency.predictor import Predictor
+from codl.latency.questions import Question, answer_questions
+from codl.machine import DeviceInfo
+from tests.catalog.nodes import NODES, device_info
+from tests.latency.profiles import make_profile
+
+
+def _predictor(info: DeviceInfo) -> Predictor:
+    return Predictor(make_profile(info), info)
+
+
+def _gather(graphs: Sequence[Graph]) -> Graph:
+    """Return a graph of the nodes of several graphs."""
+    nodes, tensors, constants = [], {}, {}
+    for place, graph in enumerate(graphs):
+        own = {name: f"{place}.{name}" for name in graph.tensors}
+        for node in graph.nodes:
+            inputs = tuple(own[name] for name in node.inputs)
+            nodes.append(replace(node, name=f"{place}.{node.name}", inputs=inputs, output=own[node.output]))
+        tensors.update({own[name]: replace(tensor, name=own[name]) for name, tensor in graph.tensors.items()})
+        constants.update({own[name]: value for name, value in graph.constants.items()})
+    outputs = tuple(node.output for node in nodes)
+    inputs = tuple(tensors.keys() - constants.keys() - set(outputs))
+    return Graph(
+        name="many", nodes=tuple(nodes), inputs=inputs, outputs=outputs, tensors=tensors, constants=constants
+    )
+
+
+GRAPH = _gather([sample.graph for sample in NODES.values()] * 2)
+
+
+def _slice(node: Node) -> Boxes:
+    whole = Region.whole(GRAPH.shape(node.output))
+    axes = [axis for axis, length in enumerate(whole.end) if length > 1]
+    return Boxes.of([whole, *(whole.cut(axis, 0, 1 + whole.end[axis] // 3) for axis in axes)])
+
+
+def test_answers_are_those_of_each_question_by_itself() -> None:
+    narrow, wide = device_info(8), device_info(16)
+    infos = (narrow, replace(wide, name="wide"), replace(narrow, name="alike", driver="other"))
+    predictors = [_predictor(info) for info in infos]
+    questions = [
+        Question(node=node, out=_slice(node), selections=tuple(one.choose(node, GRAPH) for one in predictors))
+        for node in GRAPH.nodes
+    ]
+
+    found = answer_questions(questions, GRAPH, predictors)
+
+    start = 0
+    for place, question in enumerate(questions):
+        part = slice(start, start + question.out.count)
+        start = part.stop
+        for device, predictor in enumerate(predictors):
+            alone = predictor.predict(question.node, GRAPH, question.out)
+            assert found.us[device, part] == pytest.approx(alone.us)
+            assert found.memory_us[device, part] == pytest.approx(alone.us * alone.memory_share)
+            assert found.uncertainties[place] == alone.uncertainty
+    assert found.us.shape == (len(infos), start)
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_joined_launches_have_the_features_of_each(name: str) -> None:
+    graph, info = NODES[name].graph, device_info(16)
+    (node,) = graph.nodes
+    chosen = _predictor(info).choose(node, graph)
+    whole = Region.whole(graph.shape(node.output))
+    parts = [Boxes.of([whole, whole]), Boxes.of([whole.cut(len(whole.end) - 1, 0, 1)])]
+    described = [chosen.implementation.describe(node, graph, part, info, chosen.parameters) for part in parts]
+
+    joined = [join_batches(each) for each in zip(*described, strict=True)]
+
+    alone = [extract_features(each, chosen.parameters, node.epilogue) for each in described]
+    together = extract_features(joined, chosen.parameters, node.epilogue)
+    assert [find_sort(batch) for batch in joined] == [find_sort(batch) for batch in described[0]]
+    assert together.names == alone[0].names
+    assert np.array_equal(together.values, np.concatenate([one.values for one in alone]))
+    assert np.array_equal(together.flops, np.concatenate([one.flops for one in alone]))
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_descriptions_are_equal_where_all_facts_are_that_they_depend_on(name: str) -> None:
+    graph, info = NODES[name].graph, device_info(16)
+    (node,) = graph.nodes
+    other = replace(
+        info,
+        name="other",
+        driver="other",
+        device_name="other",
+        local_memory_bytes=max(1 << 20, info.local_memory_bytes) * 3,
+        max_work_group_size=info.max_work_group_size * 2,
+        work_group_multiple=info.work_group_multiple * 2,
+        global_memory_bytes=info.global_memory_bytes * 2,
+        has_fp16=not info.has_fp16,
+        is_unified=not info.is_unified,
+    )
+    info = replace(info, local_memory_bytes=max(1 << 20, info.local_memory_bytes))
+    chosen = _predictor(info).choose(node, graph)
+    found = [
+        chosen.implementation.describe(
+            node, graph, Boxes.whole(graph.shape(node.output), 1), one, chosen.parameters
+        )
+        for one in (info, other)
+    ]
+
+    assert list_described_facts(info) == list_described_facts(other)
+    for one, another in zip(*found, strict=True):
+        _assert_equal(one, another)
+
+
+def _assert_equal(one: LaunchBatch, other: LaunchBatch) -> None:
+    assert find_sort(one) == find_sort(other)
+    assert np.array_equal(one.global_size, other.global_size)
+    for left, right in ((one.scalars, other.scalars), (one.units, other.units)):
+        assert {key: value.tolist() for key, value in left.items()} == {
+            key: value.tolist() for key, value in right.items()
+        }
+    for mine, theirs in ((one.scratch, other.scratch), (one.local, other.local)):
+        assert mine is None or (theirs is not None and np.array_equal(mine, theirs))
