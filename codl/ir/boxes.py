@@ -6,6 +6,7 @@ value; `Boxes` are many boxes of equal rank as two integer arrays.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -27,7 +28,7 @@ class Region:
     @classmethod
     def whole(cls, shape: Shape) -> "Region":
         """Return the box that covers a tensor of ``shape``."""
-        return cls((0,) * len(shape), tuple(shape))
+        return _find_whole(tuple(shape))
 
     @property
     def shape(self) -> Shape:
@@ -42,7 +43,10 @@ class Region:
     @property
     def is_empty(self) -> bool:
         """Whether the box holds no element."""
-        return any(e <= b for b, e in zip(self.begin, self.end, strict=True))
+        for low, high in zip(self.begin, self.end, strict=True):  # noqa: SIM110 - asked 1000 times a plan
+            if high <= low:
+                return True
+        return False
 
     def cut(self, axis: int, begin: int, end: int) -> "Region":
         """Return this box with the interval of ``axis`` narrowed to [begin, end)."""
@@ -70,13 +74,12 @@ class Region:
 
     def contains(self, other: "Region") -> bool:
         """Return whether every element of ``other`` lies in this box."""
-        if self == other or other.is_empty:
+        if self is other or other.is_empty:
             return True
-        is_inside = (
-            low <= begin and end <= high
-            for low, begin, end, high in zip(self.begin, other.begin, other.end, self.end, strict=True)
-        )
-        return all(is_inside)
+        for low, begin, end, high in zip(self.begin, other.begin, other.end, self.end, strict=True):
+            if begin < low or high < end:
+                return False
+        return True
 
     def subtract(self, other: "Region") -> Iterator["Region"]:
         """Yield disjoint boxes that cover this box without ``other``."""
@@ -92,6 +95,11 @@ class Region:
             if common.end[axis] < rest.end[axis]:
                 yield rest.cut(axis, common.end[axis], rest.end[axis])
             rest = rest.cut(axis, common.begin[axis], common.end[axis])
+
+
+@lru_cache(maxsize=4096)
+def _find_whole(shape: Shape) -> Region:
+    return Region((0,) * len(shape), shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Devices working side by side, as a clock sees them: what runs, who is waited for, what that takes."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -48,7 +49,7 @@ class Clock:
         self._spans = spans
         self._tables = _read_slowdowns(predictors)
         self._pending: list[list[Work]] = [[] for _ in predictors]
-        self._queues: list[list[Work]] = [[] for _ in predictors]
+        self._queues: list[deque[Work]] = [deque() for _ in predictors]
         self.now_us = 0.0
         self.step_us: dict[int, float] = {}
         """Step -> time that passed for it."""
@@ -119,6 +120,9 @@ class Clock:
     def _advance(self, most_us: float | None, taken: Sequence[dict[int, float]]) -> None:
         """Let time pass until some device has done some step's work, or as much as there is of it."""
         busy = [device for device, queue in enumerate(self._queues) if queue]
+        if len(busy) == 1 and most_us is None:
+            self._finish(busy[0], taken)
+            return
         slowdowns = [1.0] if len(busy) == 1 else [self._slowdown(device) for device in busy]
         us = min(
             self._queues[device][0].us * slowdown for device, slowdown in zip(busy, slowdowns, strict=True)
@@ -132,11 +136,23 @@ class Clock:
                 work.start_us = self.now_us
             done = min(work.us, us / slowdown)
             spent[work.step] = spent.get(work.step, 0.0) + us
-            work.memory_us -= work.memory_us * done / work.us
-            work.us -= done
-            if work.us <= _NOTHING:
-                self._write(device, queue.pop(0), self.now_us + us)
+            if work.us - done <= _NOTHING:
+                self._write(device, queue.popleft(), self.now_us + us)
+            else:
+                work.memory_us -= work.memory_us * done / work.us
+                work.us -= done
         self.now_us += us
+
+    def _finish(self, device: int, taken: Sequence[dict[int, float]]) -> None:
+        """Let time pass until the only device that has something to do has done all of it."""
+        queue, spent = self._queues[device], taken[device]
+        for work in queue:
+            if work.start_us is None:
+                work.start_us = self.now_us
+            spent[work.step] = spent.get(work.step, 0.0) + work.us
+            self.now_us += work.us
+            self._write(device, work, self.now_us)
+        queue.clear()
 
     def _write(self, device: int, work: Work, end_us: float) -> None:
         if self._spans is None or work.start_us is None:

@@ -40,8 +40,6 @@ class Method(StrEnum):
 
 METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
-_TIE = 1.01
-"""Plans whose estimates are that close are told apart by their prices."""
 _LEAST_GAIN = 0.02
 """A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
 
@@ -89,6 +87,9 @@ class Planner:
     def rank(self, method: Method, *, most: int = 3) -> list[Plan]:
         """Return the plans worth a measurement, the one that `plan` returns first; errors as there.
 
+        First comes what is best of the plan that dynamic programming takes for the fastest, greedy chains,
+        and one device alone; then what else was found, by price.
+
         Args:
             method: How they are sought.
             most: Plans found by dynamic programming that are priced.
@@ -99,13 +100,15 @@ class Planner:
         singles, found = priced[: len(singles)], priced[len(singles) :]
         best_us = min(single.predicted_us or 0.0 for single in singles)
         splits = [replace(plan, planner=method) for plan in found]
-        splits.sort(key=lambda plan: plan.predicted_us or 0.0)
+        splits[:2] = sorted(splits[:2], key=lambda plan: plan.predicted_us or 0.0)
+        splits[1:] = sorted(splits[1:], key=lambda plan: plan.predicted_us or 0.0)
         singles.sort(key=lambda plan: plan.predicted_us or 0.0)
         least = best_us * (1 - max(_LEAST_GAIN, self.uncertainty))
+        single = replace(singles[0], planner=method)
         worthy = [plan for plan in splits if (plan.predicted_us or 0.0) < least]
         rest = [plan for plan in splits if plan not in worthy]
-        ranked = [*worthy, replace(singles[0], planner=method), *rest]
-        return [replace(plan, best_single_us=best_us) for plan in ranked]
+        ranked = [single, *worthy] if splits[:1] != worthy[:1] else [*worthy, single]
+        return [replace(plan, best_single_us=best_us) for plan in (*ranked, *rest)]
 
     @cached_property
     def uncertainty(self) -> float:
@@ -123,7 +126,10 @@ class Planner:
         return self._finder.find_all(self.axes)
 
     def list_choices(self, method: Method, most: int) -> list[list[Choice]]:
-        """Return what a method chooses for each stretch of the network, in several ways; as in `rank`."""
+        """Return what a method chooses for each stretch of the network, in several ways; as in `rank`.
+
+        Dynamic programming's first choice comes first, greedy chains next.
+        """
         count = len(self.predictors)
         greedy = GreedyChains(self.graph, self._order, self._finder, self._moves, devices=count).run(
             self.chains
@@ -131,10 +137,8 @@ class Planner:
         if method is Method.GREEDY:
             return [greedy]
         states = self._program.run(self._worthy, best=most)
-        found = [state.list_choices() for state in states]
-        if most > 1 or self.estimate_us(greedy) < _TIE * self._program.find_end_us(states[0]):
-            found.append(greedy)
-        return found
+        first, *others = [state.list_choices() for state in states]
+        return [first, greedy, *others]
 
     def list_batches(self, position: int) -> list[ChainBatch]:
         """Return all that dynamic programming may make of a stretch that begins at a position."""

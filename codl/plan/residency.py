@@ -81,8 +81,9 @@ class Residency:
     def request(self, tensor: str, region: Region, device: int) -> tuple[Transfer, ...]:
         """Return, and note as done, the transfers that make ``region`` of ``tensor`` valid on ``device``."""
         present = self._present.setdefault((tensor, device), [])
-        if any(box.contains(region) for box in present):
-            return ()
+        for box in present:
+            if box.contains(region):
+                return ()
         missing = [region]
         for box in present:
             missing = [rest for piece in missing for rest in piece.subtract(box)]

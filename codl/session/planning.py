@@ -72,6 +72,7 @@ def make_plan(
         max_chain_length=max_chain_length,
         axes=axes,
         predictors=predictors,
+        most=1,
     )[0]
 
 
@@ -84,8 +85,12 @@ def rank_plans(
     max_chain_length: int = 8,
     axes: Sequence[int] | None = None,
     predictors: Sequence[Predictor] = (),
+    most: int = 3,
 ) -> list[Plan]:
-    """Return a planner's plans that are worth a measurement, the best first; arguments as in `make_plan`."""
+    """Return a planner's plans that are worth a measurement, the best first.
+
+    Arguments are those of `make_plan`, and ``most`` is that of `Planner.rank`.
+    """
     start = time.perf_counter()
     known = {predictor.info.name: predictor for predictor in predictors}
     check_planner(planner, devices, known)
@@ -98,7 +103,7 @@ def rank_plans(
             arrangement=arrange([predictor.info for predictor in chosen]),
             max_chain_length=max_chain_length,
             axes=axes,
-        ).rank(method)
+        ).rank(method, most=most)
     elif planner == "even":
         extra: dict[str, Any] = {} if axes is None else {"axes": axes}
         found = [plan_even(graph, devices=devices, ratios=ratios, max_chain_length=max_chain_length, **extra)]

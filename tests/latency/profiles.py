@@ -17,7 +17,7 @@ QUALITY = Quality(samples=30, pm5=0.8, pm10=0.9, rmspe=0.07, flops_pm10=0.1)
 
 def make_profile(info: DeviceInfo) -> DeviceProfile:
     """Return a profile of a device that takes 2 us a kernel and 1 us for each 1000 bytes it writes."""
-    stages = ("", "strided.", "transforms.", "steps.")
+    stages = ("", "strided.", "transforms.", "steps.", "outputs.")
     model = LinearModel(
         features=tuple(f"{stage}{name}" for stage in stages for name in ("launches", "written")),
         coefficients=(2.0, 1e-3) * len(stages),
