@@ -8,6 +8,7 @@ from codl.catalog.rows import (
     conv2d_image,
     conv2d_patch,
     conv2d_pointwise,
+    conv2d_pool,
     conv2d_winograd,
     conv_transpose,
     copy,
@@ -49,5 +50,5 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *conv2d_image.IMPLEMENTATIONS,
     *pixel_image.IMPLEMENTATIONS,
 )
-PAIRS: tuple[Implementation, ...] = conv2d_affine.IMPLEMENTATIONS
+PAIRS: tuple[Implementation, ...] = (*conv2d_affine.IMPLEMENTATIONS, *conv2d_pool.IMPLEMENTATIONS)
 """Rows over two nodes: they accept the second one and read what the first one reads."""

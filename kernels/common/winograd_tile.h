@@ -7,6 +7,7 @@
 //
 // Parameters  TILE outputs along each side (2 4); FETCH whether filters are asked for ahead (0 1); those of
 //             common/register_tile.h, rows being tiles
+// POOL          whether the maxima of 2 x 2 outputs are stored instead of outputs (0 1)
 // INPUTS_SPACE, PRODUCTS_SPACE  address spaces of the transformed inputs and of the products
 // PRODUCT_STEP  floats from one tile's products to the next one's
 #ifndef CODL_WINOGRAD_TILE_H
@@ -130,6 +131,37 @@ static __attribute__((noinline)) void store_output(VEC value, __global float *ds
     store_lanes(value, dst, 1, residual, 1, low, high, residual_order, activation, alpha, beta);
 }
 
+#if POOL
+#define SIDE 2
+// An output through the epilogue, into the maximum of its 2 x 2; maxima of a row of them.
+#define TAKE_OUTPUT(j)                                                                        \
+    {                                                                                         \
+        VEC value = y##j + start;                                                             \
+        if (IS_PLAIN_ACTIVATION) {                                                            \
+            BOUND(value)                                                                      \
+        } else {                                                                              \
+            value = activate(value, residual_order, activation, alpha, beta);                 \
+        }                                                                                     \
+        best[j / 2] = value > best[j / 2] || value != value ? value : best[j / 2];            \
+    }
+#define STORE_BEST                                                                            \
+    for (int j = 0; j < TILE / 2; ++j) {                                                      \
+        if (2 * j < first_col || 2 * j >= last_col) continue;                                 \
+        if (low <= v && high >= v + VECTOR) {                                                 \
+            VSTORE(best[j], d + j * dst_w);                                                   \
+        } else {                                                                              \
+            float lanes[VECTOR];                                                              \
+            VSTORE(best[j], lanes);                                                           \
+            for (int lane = max(low - v, 0); lane < min(high - v, VECTOR); ++lane)            \
+                d[j * dst_w + lane] = lanes[lane];                                            \
+        }                                                                                     \
+    }
+
+static __attribute__((noinline)) VEC activate(VEC value, EPILOGUE_SCALARS) { return ACTIVATE(VEC, value); }
+#else
+#define SIDE 1
+#endif
+
 // Transforms the products of one tile and stores its outputs of one panel through the epilogue: rows [first_row,
 // last_row) and columns [first_col, last_col) of the tile, channels [low, high) of the panel.
 static __attribute__((noinline)) void store_tile(PRODUCTS_SPACE const float *products, int point_step,
@@ -149,12 +181,22 @@ static __attribute__((noinline)) void store_tile(PRODUCTS_SPACE const float *pro
             TRANSFORM_PRODUCTS
             EACH_SIDE(KEEP_SIDE)
         }
+#if POOL
+        VEC best[TILE / 2];
+#endif
         for (int i = max(first_row, 0); i < min(last_row, TILE); ++i) {
             EACH_EDGE(LOAD_SIDE)
             TRANSFORM_PRODUCTS
-            __global float *d = dst + (i * dst_h + v);
+            __global float *d = dst + (i / SIDE * dst_h + v);
+#if POOL
+            if (i % 2 == 0)
+                for (int j = 0; j < TILE / 2; ++j) best[j] = (VEC)(-INFINITY);
+            EACH_SIDE(TAKE_OUTPUT)
+            if (i % 2 == 1) STORE_BEST
+#else
             __global const float *r = residual + (i * residual_h + v);
             EACH_SIDE(STORE_OUTPUT)
+#endif
         }
     }
 }

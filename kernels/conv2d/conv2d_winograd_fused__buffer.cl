@@ -18,61 +18,6 @@
 //
 // A work-item transforms the inputs of MR tiles once, then takes its panels: nothing but results leaves its cache.
 // IC is a multiple of VECTOR.
-#ifndef TILE
-#define TILE 4
-#endif
-#ifndef FETCH
-#define FETCH 0
-#endif
-#ifndef MR
-#define MR 6
-#endif
-#ifndef NR
-#define NR 16
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
-#define INPUTS_SPACE __local
-#define PRODUCTS_SPACE __local
-#define PRODUCT_STEP NR
-#include "common/winograd_tile.h"
-
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_winograd_fused__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
-    __global const float *restrict weights, __global const float *zeros, __local float *points,
-    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
-    int panel_begin, int item_panels, int panels, int tiles, int row_tiles, int channels, int in_h, int in_w,
-    int pad_h, int pad_w, EPILOGUE_SCALARS) {
-    const int point_step = MR * TILE_STEP(channels);
-    __local float *products = points + POINTS * point_step;
-    const int n = image_begin + get_global_id(2), first = get_global_id(0) * MR;
-    const int grid_row = row_begin / TILE * TILE, grid_col = col_begin / TILE * TILE;
-    __global const float *image = src + AT(src, n, 0, 0, 0);
-    for (int t = 0; t < MR; ++t) {  // past the end the last tile again
-        const int tile = min(first + t, tiles - 1);
-        transform_tile(points + t * TILE_STEP(channels), point_step, channels, image, src_h, src_w,
-                       grid_row + tile / row_tiles * TILE - pad_h, grid_col + tile % row_tiles * TILE - pad_w, in_h,
-                       in_w, zeros);
-    }
-    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
-    __global const float *weight = weights + item_begin * ((size_t)(POINTS * channels + 1) * NR);
-    for (int item = item_begin; item < item_end; ++item) {
-        __global const float *bias = weight;
-        weight += NR;
-        for (int point = 0; point < POINTS; ++point) {
-            __local const float *tile_points = points + point * point_step;
-            __local float *tile_products = products + point * MR * NR;
-            AIM_FETCH(0, 1, weight + 32 * NR)
-            MULTIPLY_TILES
-        }
-        const int channel = (panel_begin + item) * NR;
-        for (int t = 0; t < min(MR, tiles - first); ++t) {
-            const int oh = grid_row + (first + t) / row_tiles * TILE, ow = grid_col + (first + t) % row_tiles * TILE;
-            store_tile(products + t * NR, MR * NR, bias, dst + AT(dst, n, oh, ow, channel), dst_h, dst_w,
-                       residual + AT(residual, n, oh, ow, channel), residual_h, residual_w, row_begin - oh,
-                       row_end - oh, col_begin - ow, col_end - ow, channel_begin - channel, channel_end - channel,
-                       residual_order, activation, alpha, beta);
-        }
-    }
-}
+#define ENTRY conv2d_winograd_fused__buffer
+#define POOL 0
+#include "common/winograd_fused.h"

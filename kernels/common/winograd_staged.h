@@ -1,0 +1,78 @@
+// The kernel ENTRY of minimal filtering in three launches: conv2d_winograd_staged__buffer.cl, and with POOL its maxima.
+#ifndef CODL_WINOGRAD_STAGED_H
+#define CODL_WINOGRAD_STAGED_H
+
+#ifndef TILE
+#define TILE 4
+#endif
+#ifndef FETCH
+#define FETCH 0
+#endif
+#ifndef MR
+#define MR 6
+#endif
+#ifndef NR
+#define NR 16
+#endif
+#ifndef VECTOR
+#define VECTOR 8
+#endif
+#define INPUTS_SPACE __global
+#define PRODUCTS_SPACE __global
+#define PRODUCT_STEP product_step
+#include "common/winograd_tile.h"
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
+    __global const float *restrict weights, __global const float *zeros, __global float *scratch, int stage,
+    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
+    int panel_begin, int item_tiles, int item_panels, int panels, int tiles, int row_tiles, int channels, int in_h,
+    int in_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+    const int padded_tiles = (tiles + MR - 1) / MR * MR, product_step = TILE_STEP(panels * NR);
+    const int point_step = padded_tiles * TILE_STEP(channels), sum_step = padded_tiles * product_step;
+    __global float *points = scratch + get_global_id(2) * (size_t)(POINTS * point_step);
+    __global float *products = scratch + get_global_size(2) * (size_t)(POINTS * point_step) +
+                               get_global_id(2) * (size_t)(POINTS * sum_step);
+    const int n = image_begin + get_global_id(2), panel_floats = (POINTS * channels + 1) * NR;
+    if (stage == 1) {
+        const int point = get_global_id(1) % POINTS, band = get_global_id(1) / POINTS;
+        const int begin = band * item_tiles, end = min(begin + item_tiles, padded_tiles);
+        const int first = get_global_id(0) * item_panels, last = min(first + item_panels, panels);
+        for (int panel = first; panel < last; ++panel) {
+            __global const float *filters = weights + panel * (size_t)panel_floats + (1 + point * channels) * NR;
+            __global const float *next = filters + (panel + 1 < last ? panel_floats : 0);
+            for (int t = begin; t < end; t += MR) {
+                __global const float *weight = filters;
+                __global const float *tile_points = points + (point * point_step + t * TILE_STEP(channels));
+                __global float *tile_products = products + (point * sum_step + t * product_step + panel * NR);
+                AIM_FETCH((t - begin) / MR, (end - begin) / MR, next)
+                MULTIPLY_TILES
+            }
+        }
+        return;
+    }
+    const int begin = get_global_id(0) * item_tiles, grid_row = row_begin / TILE * TILE;
+    const int grid_col = col_begin / TILE * TILE;
+    if (stage == 0) {
+        __global const float *image = src + AT(src, n, 0, 0, 0);
+        for (int t = begin; t < min(begin + item_tiles, padded_tiles); ++t) {  // past the end the last tile again
+            const int tile = min(t, tiles - 1);
+            transform_tile(points + t * TILE_STEP(channels), point_step, channels, image, src_h, src_w,
+                           grid_row + tile / row_tiles * TILE - pad_h, grid_col + tile % row_tiles * TILE - pad_w,
+                           in_h, in_w, zeros);
+        }
+        return;
+    }
+    for (int t = begin; t < min(begin + item_tiles, tiles); ++t) {
+        const int oh = grid_row + t / row_tiles * TILE, ow = grid_col + t % row_tiles * TILE;
+        for (int panel = 0; panel < panels; ++panel) {
+            const int channel = (panel_begin + panel) * NR;
+            store_tile(products + (t * product_step + panel * NR), sum_step, weights + panel * (size_t)panel_floats,
+                       dst + AT(dst, n, oh / SIDE, ow / SIDE, channel), dst_h, dst_w, residual + AT(residual, n, oh / SIDE, ow / SIDE, channel),
+                       residual_h, residual_w, row_begin - oh, row_end - oh, col_begin - ow, col_end - ow,
+                       channel_begin - channel, channel_end - channel, residual_order, activation, alpha, beta);
+        }
+    }
+}
+
+#endif

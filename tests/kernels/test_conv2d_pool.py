@@ -1,0 +1,135 @@
+"""Convolutions by minimal filtering with the maxima of 2 x 2 of their values in one kernel."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from codl.catalog.rows.conv2d_pool import IMPLEMENTATIONS, find_halved
+from codl.catalog.spec import Implementation, Parameters, Selection
+from codl.devices.opencl import Device
+from codl.ir.graph import FloatArray, Graph, Node, Tensor
+from codl.ir.ops import Activation, ActivationKind, Conv2d, Epilogue, Pool2d, PoolKind, ResidualOrder
+from codl.ir.regions import Region
+from tests.catalog.nodes import device_info
+from tests.kernels.convolutions import Case, build
+from tests.kernels.harness import ACTIVATIONS, assert_right, cut, run_node, run_onnx
+
+FUSED, STAGED = IMPLEMENTATIONS
+EACH_ROW = pytest.mark.parametrize("row", IMPLEMENTATIONS, ids=["fused", "staged"])
+SMALL: Parameters = {"TILE": 4, "FETCH": 0, "MR": 4, "NR": 8, "VECTOR": 4}
+RELU = Epilogue(activation=Activation(kind=ActivationKind.RELU))
+HALVE = Pool2d(kind=PoolKind.MAX, kernel=(2, 2), stride=(2, 2))
+
+
+def halved(op: Pool2d = HALVE, **facts: object) -> tuple[Graph, dict[str, FloatArray], FloatArray]:
+    """Return convolution and maxima as a graph, its feeds, and ONNX Runtime's result."""
+    usual: dict[str, object] = {
+        "image": (12, 14),
+        "inputs": 8,
+        "outputs": 16,
+        "tile": (4, 4),
+        "epilogue": RELU,
+    }
+    graph, feeds, values = build(Case(**(usual | facts)))  # type: ignore[arg-type]
+    pool = helper.make_node("MaxPool", ["v"], ["p"], kernel_shape=op.kernel, strides=op.stride)
+    reference = run_onnx([pool], {"v": values})
+    second = Node(name="pool", op=op, inputs=("y",), output="p")
+    tensors = {**graph.tensors, "p": Tensor(name="p", shape=reference.shape)}
+    return replace(graph, nodes=(*graph.nodes, second), outputs=("p",), tensors=tensors), feeds, reference
+
+
+def select(row: Implementation, **parameters: int) -> Selection:
+    """Return a row with these parameters and small ones besides."""
+    return Selection(implementation=row, parameters={**SMALL, **parameters})
+
+
+CASES: dict[str, dict[str, object]] = {
+    "usual": {},
+    "two-by-two": {"image": (2, 2)},
+    "odd": {"image": (11, 9)},
+    "many-tiles": {"image": (26, 34), "inputs": 4, "outputs": 20},
+    "batch": {"image": (6, 10), "batch": 3, "has_bias": False},
+    "few-outputs": {"outputs": 3},
+    "many-panels": {"image": (4, 6), "outputs": 70},
+    "no-padding": {"pads": (0, 0, 0, 0)},
+}
+
+
+@EACH_ROW
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("facts", CASES.values(), ids=CASES)
+def test_agrees_with_onnx_runtime_and_cuts_keep_bits(
+    device: Device, row: Implementation, facts: dict[str, object], tile: int
+) -> None:
+    graph, feeds, reference = halved(HALVE, **facts)
+    shape = reference.shape
+    slices = [
+        *cut(shape, 1, [1, shape[1] // 2]),
+        *cut(shape, 2, [1, shape[2] // 2]),
+        *cut(shape, 3, [shape[3] // 2]),
+        Region.whole(shape).cut(1, 2, 7).cut(2, 1, 4).cut(3, 1, shape[3]),
+    ]
+    assert_right(
+        device,
+        graph,
+        feeds,
+        reference,
+        slices=[region for region in slices if not region.is_empty],
+        selection=select(row, TILE=tile),
+    )
+
+
+@EACH_ROW
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda activation: activation.kind)
+def test_activations(device: Device, row: Implementation, activation: Activation) -> None:
+    graph, feeds, reference = halved(image=(6, 8), outputs=13, epilogue=Epilogue(activation=activation))
+    assert_right(device, graph, feeds, reference, selection=select(row))
+
+
+@EACH_ROW
+def test_keeps_nan(device: Device, row: Implementation) -> None:
+    graph, feeds, _ = halved(image=(8, 8))
+    feeds["x"][0, 3, 5, 2] = np.nan
+    found = run_node(device, graph, feeds, selection=select(row, TILE=2))
+    assert np.isnan(found[0, :, 2:, :]).any()
+    assert not np.isnan(found[0, :, 0, 2:]).any()
+
+
+def test_own_parameters_are_those_of_the_convolution() -> None:
+    graph, _, _ = halved(image=(28, 28), inputs=64, outputs=64)
+    info, node = device_info(16), graph.nodes[-1]
+    assert FUSED.accepts(node, graph, info)
+    deep, _, _ = halved(image=(14, 14), inputs=1024, outputs=256)
+    assert not FUSED.accepts(deep.nodes[-1], deep, info)
+    assert STAGED.accepts(deep.nodes[-1], deep, info)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        replace(HALVE, kernel=(3, 3)),
+        replace(HALVE, stride=(1, 1)),
+        replace(HALVE, kind=PoolKind.AVERAGE),
+        replace(HALVE, dilation=(2, 2)),
+    ],
+    ids=["window", "stride", "average", "dilated"],
+)
+def test_leaves_other_windows_alone(op: Pool2d) -> None:
+    graph, _, _ = halved()
+    second = replace(graph.nodes[-1], op=op)
+    assert find_halved(second, replace(graph, nodes=(graph.nodes[0], second))) is None
+
+
+def test_leaves_values_alone_that_others_read() -> None:
+    graph, _, _ = halved()
+    first, second = graph.nodes
+    assert isinstance(first.op, Conv2d)
+    assert find_halved(second, graph) == first
+    assert find_halved(second, replace(graph, outputs=("p", "y"))) is None
+    other = replace(second, name="other", output="q")
+    tensors = {**graph.tensors, "q": graph.tensors["p"]}
+    assert find_halved(second, replace(graph, nodes=(first, second, other), tensors=tensors)) is None
+    added, _, _ = halved(epilogue=Epilogue(residual=ResidualOrder.BEFORE))
+    assert find_halved(added.nodes[-1], added) is None
