@@ -115,7 +115,7 @@ class Predictor:
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
         """
-        features = extract_features(batches, selection.parameters, epilogue)
+        features = extract_features(batches, selection.parameters, self.info, epilogue=epilogue)
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         return self.predict_features(selection.implementation.name, features, np.asarray(launches))
 

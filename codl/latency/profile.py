@@ -14,6 +14,7 @@ from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.latency import features
+from codl.latency.amounts import lines, tiles, traffic, waves
 from codl.latency.linear import LinearModel
 from codl.machine import DeviceInfo
 
@@ -22,6 +23,8 @@ COMPUTE, MEMORY = "compute", "memory"
 """The two reference kernels; also the two sorts of work that neighbours slow down differently."""
 Slowdown = tuple[tuple[float, float], tuple[float, float]]
 """[own work][the other's work], each compute-bound or memory-bound: time beside the other over time alone."""
+_COUNTING = (features, lines, tiles, traffic, waves)
+"""Modules that say what the time of a launch depends on."""
 _FACTS = ("driver", "device_name", "driver_version", "units", "vector_width", "work_group_multiple")
 
 
@@ -169,7 +172,7 @@ def digest_implementation(row: Implementation) -> str:
 def _digest(sources: tuple[str, ...], described: str) -> str:
     digest = hashlib.sha256("".join(map(read_source, sources)).encode())
     module = sys.modules[described]
-    for path in sorted({_find_file(features), *map(_find_file, _list_described(module))}):
+    for path in sorted({*map(_find_file, _COUNTING), *map(_find_file, _list_described(module))}):
         digest.update(b"\0" + path.read_bytes())
     return digest.hexdigest()[:32]
 

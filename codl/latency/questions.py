@@ -69,7 +69,8 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
     memory_us, uncertainties = np.empty_like(us), np.zeros(len(questions))
     for group in _describe(questions, graph, predictors):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
-        features = extract_features(batches, group.selection.parameters, group.node.epilogue)
+        info = predictors[group.devices[0]].info
+        features = extract_features(batches, group.selection.parameters, info, epilogue=group.node.epilogue)
         launches = np.sum(
             [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
         )
@@ -87,7 +88,9 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
 
 def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> list[_Group]:
     """Return what is launched for all questions, by sort."""
-    facts = [list_described_facts(predictor.info) for predictor in predictors]
+    facts = [
+        (list_described_facts(predictor.info), predictor.info.work_group_multiple) for predictor in predictors
+    ]
     groups: dict[Hashable, _Group] = {}
     for place, question in enumerate(questions):
         alike: dict[Hashable, list[int]] = {}

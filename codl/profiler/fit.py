@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.errors import ProfileError
-from codl.latency.features import FloatMatrix, stage_of
+from codl.latency.features import FloatMatrix, is_special, stage_of
 from codl.latency.linear import LinearModel
 from codl.latency.profile import Quality
 
@@ -25,11 +25,17 @@ except ImportError:
 
 Times = npt.NDArray[np.float64]
 HELD_OUT = 0.3
-_ROUNDS = 6
-_LEAST_ERROR = 0.01
+_ROUNDS = 5
+_LEAST_ERROR = 0.05
 """Relative error below which a sample weighs no more: measurements are no better."""
-_LEAST_FEATURES, _SAMPLES_PER_FEATURE = 4, 4
-"""Few samples can tell few features apart."""
+_RIDGE, _SPECIAL_RIDGE = 1e-5, 0.1
+"""What a feature's squared share of the time costs, in squared errors of the samples that have it.
+
+Few samples can tell few features apart: those that always come together share their time. What is of one
+program alone is believed only where its samples ask for it.
+"""
+_LEAST_SHARE = 0.02
+"""Of the time of any sample; features that never take as much are left out."""
 _UNKNOWN = Quality(samples=0, pm5=0.0, pm10=0.0, rmspe=1.0, flops_pm10=0.0)
 
 
@@ -139,18 +145,15 @@ def predict(model: LinearModel, names: Sequence[str], values: FloatMatrix) -> Ti
 def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearModel:
     """Return the model of least absolute relative error; features that it does not need are left out."""
     relative = values / us[:, None]
-    scales = np.maximum(np.sqrt(np.square(relative).sum(axis=0)), 1e-300)
-    relative = relative / scales
-    weights = np.ones(len(us))
+    ridge = np.array([_SPECIAL_RIDGE if is_special(name) else _RIDGE for name in names])
+    coefficients = _fit_relative(relative, ridge)
+    shares = (relative * coefficients).max(axis=0, initial=0.0)
+    kept = np.flatnonzero(shares >= _LEAST_SHARE)
     coefficients = np.zeros(len(names))
-    for _ in range(_ROUNDS):
-        most = max(_LEAST_FEATURES, len(us) // _SAMPLES_PER_FEATURE)
-        coefficients = solve_non_negative(relative * weights[:, None], weights, most=most)
-        errors = np.abs(relative @ coefficients - 1)
-        weights = 1 / np.sqrt(np.maximum(errors, _LEAST_ERROR))
-    coefficients = coefficients / scales
-    shares = coefficients * values.mean(axis=0) if len(us) else coefficients
-    used = [place for place in range(len(names)) if coefficients[place] > 0 and shares[place] > 0]
+    coefficients[kept] = _fit_relative(relative[:, kept], ridge[kept])
+    used = [
+        place for place in range(len(names)) if coefficients[place] * values[:, place].max(initial=0.0) > 0
+    ]
     known = {stage_of(names[place]) for place in used}
     for place, name in enumerate(names):  # a stage that costs nothing is known all the same
         if stage_of(name) not in known:
@@ -162,6 +165,26 @@ def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearMo
         low=tuple(float(values[:, place].min(initial=np.inf)) for place in used),
         high=tuple(float(values[:, place].max(initial=0.0)) for place in used),
     )
+
+
+def _fit_relative(relative: FloatMatrix, ridge: Times) -> Times:
+    """Return coefficients [features] by which rows sum to 1, or nearly.
+
+    Args:
+        relative: Features over measured times, [samples, features].
+        ridge: Of each feature, as `_RIDGE` says.
+    """
+    scales = np.maximum(np.sqrt(np.square(relative).sum(axis=0)), 1e-300)
+    scaled = relative / scales
+    weights = np.ones(len(relative))
+    coefficients = np.zeros(len(ridge))
+    for _ in range(_ROUNDS if len(ridge) else 0):
+        matrix = np.concatenate([scaled * weights[:, None], np.diag(np.sqrt(ridge))])
+        coefficients = solve_non_negative(matrix, np.concatenate([weights, np.zeros(len(ridge))]))
+        errors = np.abs(scaled @ coefficients - 1)
+        weights = 1 / np.sqrt(np.maximum(errors, _LEAST_ERROR))
+        weights /= max(float(np.sqrt(np.mean(np.square(weights)))), 1e-300)
+    return np.asarray(coefficients / scales)
 
 
 def check_installed() -> None:
@@ -177,13 +200,12 @@ def check_installed() -> None:
         )
 
 
-def solve_non_negative(matrix: Any, target: Any, *, most: int | None = None) -> Times:
+def solve_non_negative(matrix: Any, target: Any) -> Times:
     """Return x >= 0 that makes |matrix x - target| least.
 
     Args:
         matrix: [rows, columns].
         target: [rows].
-        most: Columns that may be used; those that explain least are left out.
 
     Raises:
         ProfileError: scikit-learn is not installed.
@@ -191,13 +213,8 @@ def solve_non_negative(matrix: Any, target: Any, *, most: int | None = None) -> 
     check_installed()
     solution = np.zeros(matrix.shape[1])
     used = np.flatnonzero(np.abs(matrix).max(axis=0, initial=0.0) > 0)
-    while len(used):
-        found = LinearRegression(positive=True, fit_intercept=False).fit(matrix[:, used], target).coef_
-        used, found = used[found > 0], found[found > 0]
-        if most is None or len(used) <= most:
-            solution[used] = found
-            break
-        shares = found * np.abs(matrix[:, used]).mean(axis=0)
-        surplus = max(1, (len(used) - most) // 2)
-        used = np.sort(used[np.argsort(shares)[surplus:]])
+    if len(used):
+        solution[used] = (
+            LinearRegression(positive=True, fit_intercept=False).fit(matrix[:, used], target).coef_
+        )
     return solution

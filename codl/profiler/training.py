@@ -137,7 +137,7 @@ def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceI
     """Return the features of boxes of a layer's output."""
     graph = layer.make_graph()
     batches = selection.implementation.describe(graph.nodes[0], graph, out, info, selection.parameters)
-    return extract_features(batches, selection.parameters, layer.epilogue)
+    return extract_features(batches, selection.parameters, info, epilogue=layer.epilogue)
 
 
 def restore_case(sample: Sample, row: Implementation) -> Case:

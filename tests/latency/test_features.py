@@ -17,7 +17,7 @@ def features_of(sample: Sample, axis: int, ends: list[int], epilogue: Epilogue |
     boxes = Boxes.whole(graph.shape(node.output), len(ends)).with_axis(axis, 0, np.array(ends))
     chosen = choose(node, graph, INFO)
     batches = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
-    return extract_features(batches, chosen.parameters, epilogue or node.epilogue)
+    return extract_features(batches, chosen.parameters, INFO, epilogue=epilogue or node.epilogue)
 
 
 @pytest.mark.parametrize("sample", NODES.values(), ids=NODES)
@@ -27,7 +27,7 @@ def test_more_work_never_has_smaller_features(sample: Sample) -> None:
     length = graph.shape(node.output)[axis]
 
     found = features_of(sample, axis, list(range(1, length + 1)))
-    edges = ("cut_", "tails", "gathers")
+    edges = ("cut_", "ended_", "slow_", "gathers", "constants")
 
     assert (found.values >= 0).all()
     for place, name in enumerate(found.names):
@@ -42,7 +42,7 @@ def test_unit_counts_of_the_catalog_are_features() -> None:
     boxes = Boxes.whole(graph.shape(node.output), 1)
     (batch,) = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
 
-    found = extract_features((batch,), chosen.parameters)
+    found = extract_features((batch,), chosen.parameters, INFO)
 
     assert set(batch.units) <= set(found.names)
     for name, units in batch.units.items():

@@ -83,8 +83,8 @@ def test_joined_launches_have_the_features_of_each(name: str) -> None:
 
     joined = [join_batches(each) for each in zip(*described, strict=True)]
 
-    alone = [extract_features(each, chosen.parameters, node.epilogue) for each in described]
-    together = extract_features(joined, chosen.parameters, node.epilogue)
+    alone = [extract_features(each, chosen.parameters, info, epilogue=node.epilogue) for each in described]
+    together = extract_features(joined, chosen.parameters, info, epilogue=node.epilogue)
     assert [find_sort(batch) for batch in joined] == [find_sort(batch) for batch in described[0]]
     assert together.names == alone[0].names
     assert np.array_equal(together.values, np.concatenate([one.values for one in alone]))

@@ -59,6 +59,19 @@ def test_features_that_always_go_together_stay_finite() -> None:
     assert all(0 <= value < 10 for value in model.coefficients)
 
 
+def test_program_is_told_apart_only_where_its_samples_ask_for_it() -> None:
+    values = work(60)
+    program = values[:, 1:2] * (np.arange(60) < 20)[:, None]
+    names, wider = (*NAMES, "steps MR=4"), np.concatenate([values, program], axis=1)
+    noise = RNG.uniform(0.97, 1.03, 60)
+
+    alike = fit_linear(names, wider, values @ [5.0, 1e-3, 1e-4] * noise)
+    slower = fit_linear(names, wider, wider @ [5.0, 1e-3, 1e-4, 1e-3])
+
+    assert dict(zip(alike.features, alike.coefficients, strict=True)).get("steps MR=4", 0.0) < 5e-5
+    assert dict(zip(slower.features, slower.coefficients, strict=True))["steps MR=4"] > 5e-4
+
+
 def test_zero_feature_is_left_out() -> None:
     values = work(50)
     values[:, 2] = 0

@@ -1,0 +1,137 @@
+"""What register tiles do: products, what they load for them, and how they store."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from codl.catalog.spec import LaunchBatch, Parameters, Scalar
+from codl.ir.graph import FLOAT_BYTES
+from codl.ir.ops import ActivationKind, Epilogue, ResidualOrder
+from codl.latency.amounts.traffic import Amounts, count_panels, miss_share
+
+_REUSE_KNEES = {"32KiB": 1 << 15, "512KiB": 1 << 19, "2MiB": 1 << 21}
+"""Sizes of caches that may hold the constants that a tile reads until the next one reads them again."""
+_PLAIN = (ActivationKind.IDENTITY, ActivationKind.RELU, ActivationKind.CLIP, ActivationKind.LEAKY_RELU)
+"""Activations of kernels/common/plain.h: whole vectors with them leave a tile at once."""
+_NO_END = 1 << 40
+
+
+def name_program(parameters: Parameters) -> str:
+    """Return what a kernel is built with, as it stands in names of features that only one program has."""
+    return " ".join(f"{name}={value}" for name, value in sorted(parameters.items()))
+
+
+def list_tiles(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -> Mapping[str, Amounts]:
+    """Return by name what the tiles of the busiest compute unit do, [count] each.
+
+    Compilers make faster loops of some tiles than of others: what a program's products take beyond those of
+    the fastest one is a feature of its own.
+
+    Args:
+        batch: A launch that counts steps and tiles.
+        parameters: Those of kernels/common/gemm_tile.h or register_tile.h.
+        epilogue: What is done to results.
+    """
+    units = {name: value.astype(np.float64) for name, value in batch.units.items()}
+    rows, lanes = parameters["MR"], parameters["VECTOR"]
+    vectors = parameters["VECTORS"] if "VECTORS" in parameters else parameters["NR"] / lanes
+    steps, tiles = units["steps"], units["tiles"]
+    depth = steps / np.maximum(tiles, 1)
+    stores = tiles * rows * vectors
+    found = {
+        "products": steps * rows * vectors,
+        "loads": steps * (rows + vectors),
+        "stores": stores,
+        **_list_gathered(batch, units, depth, parameters),
+        **_list_stores(batch, stores, steps * rows * vectors, parameters, epilogue),
+        **_list_walked(batch, tiles, depth * (vectors * lanes * FLOAT_BYTES)),
+    }
+    found[f"products {name_program(parameters)}"] = found["products"]
+    if {"kernel_h", "kernel_w"} <= set(batch.scalars):
+        taps = tiles * batch.scalars["kernel_h"].astype(np.float64) * batch.scalars["kernel_w"]
+        found["taps"], found["tap_rows"] = taps, taps * rows
+    return found
+
+
+def _list_gathered(
+    batch: LaunchBatch, units: Mapping[str, Amounts], depth: Amounts, parameters: Parameters
+) -> Mapping[str, Amounts]:
+    """Return what work-items place before their products: inputs of a tile, transformed ones, a patch."""
+    items = units.get("items", units["tiles"])
+    if "TILE" in parameters:  # whole vectors of channels at each point
+        vectors = parameters["NR"] / parameters["VECTOR"]
+        points = (parameters["TILE"] + 2) ** 2
+        return {
+            "gathers": items * depth * (parameters["MR"] / parameters["VECTOR"]),
+            "transforms_back": units["tiles"] * (parameters["MR"] * vectors * points),
+        }
+    found = {"gathers": items * depth * parameters["MR"]}
+    if batch.local is not None:
+        found["local"] = items * batch.local
+    if "gathered" in units and "inputs" in batch.scalars:
+        run = np.minimum(batch.scalars["inputs"], parameters.get("DEPTH", _NO_END))
+        found["gathered_runs"] = units["gathered"] / np.maximum(run, 1)
+    return found
+
+
+def _list_walked(batch: LaunchBatch, tiles: Amounts, panel_bytes: Amounts) -> Mapping[str, Amounts]:
+    """Return the bytes of constants that tiles read from beyond caches of some sizes.
+
+    Every tile walks through its panel, and a work-item through all of its panels before it comes back to the
+    first: as much as a cache holds is still there.
+    """
+    _, item_panels = count_panels(batch)
+    distance = item_panels * panel_bytes
+    if batch.local is not None:
+        distance = distance + batch.local * float(FLOAT_BYTES)
+    return {
+        f"walked_{name}": tiles * panel_bytes * miss_share(distance, size)
+        for name, size in _REUSE_KNEES.items()
+    }
+
+
+def _list_stores(
+    batch: LaunchBatch, stores: Amounts, products: Amounts, parameters: Parameters, epilogue: Epilogue
+) -> Mapping[str, Amounts]:
+    """Return the vectors that leave value by value: of panels cut at their begin, or at their end.
+
+    Kernels ask once a panel whether all of it is stored with a frequent epilogue. Where it is not, each of
+    its vectors goes through memory and a function; depthwise kernels also read such a panel by values.
+    """
+    if not {"channel_begin", "channel_end"} <= set(batch.scalars):
+        return {}
+    is_plain = epilogue.activation.kind in _PLAIN and epilogue.residual is not ResidualOrder.AFTER
+    at_begin, at_end = _share_cut(batch, parameters)
+    slow = at_begin if is_plain else np.ones_like(at_begin)
+    ended = at_end if is_plain else np.zeros_like(at_end)
+    return {
+        "slow_stores": stores * slow,
+        "ended_stores": stores * ended,
+        "cut_products": products * np.minimum(at_begin + at_end, 1),
+    }
+
+
+def _share_cut(batch: LaunchBatch, parameters: Parameters) -> tuple[Amounts, Amounts]:
+    """Return the share of a launch's panels that are cut at their begin, and at their end, [count] each."""
+    scalars, lanes = batch.scalars, parameters["VECTOR"]
+    begin, end = scalars["channel_begin"], scalars["channel_end"]
+    if "TILE" in parameters:  # each vector asks for itself
+        vectors = np.maximum(-(-end // lanes) - begin // lanes, 1)
+        return (begin % lanes > 0) / vectors, (end % lanes > 0) / vectors
+    panel = parameters["VECTORS"] * lanes if "VECTORS" in parameters else parameters["NR"]
+    length = _find_length(scalars)
+    begin, end = begin % length, (end - 1) % length + 1
+    is_stepping_back = "VECTORS" in parameters or "channels" in scalars
+    """The last vectors end with the tensor: its last panel is whole."""
+    is_cut = (end % panel > 0) & ((end < length) | (not is_stepping_back))
+    panels, _ = count_panels(batch)
+    return (begin % panel > 0) / panels, is_cut / panels
+
+
+def _find_length(scalars: Mapping[str, Scalar]) -> Any:
+    """Return the channels after which panels begin anew, [count]; very many where a kernel does not say."""
+    for name in ("group_outputs", "outputs", "channels"):
+        if name in scalars:
+            return scalars[name]
+    return np.full(len(scalars["channel_begin"]), _NO_END)

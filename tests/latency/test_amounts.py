@@ -1,0 +1,100 @@
+"""Amounts of work: bytes from beyond caches, values of cut panels, waves on a GPU."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codl.catalog.choose import choose
+from codl.catalog.spec import LaunchBatch, Parameters
+from codl.ir.boxes import Boxes
+from codl.ir.ops import Activation, ActivationKind, Epilogue, ResidualOrder
+from codl.latency.amounts.tiles import list_tiles
+from codl.latency.amounts.traffic import imbalance, list_traffic, miss_share
+from codl.latency.amounts.waves import split_waves
+from codl.machine import DeviceKind
+from tests.catalog.nodes import NODES, device_info
+
+INFO = device_info(8)
+GPU = replace(INFO, kind=DeviceKind.GPU, work_group_multiple=32)
+PLAIN = Epilogue()
+
+
+def describe(name: str, axis: int, begin: list[int], end: list[int]) -> tuple[LaunchBatch, Parameters]:
+    node, graph = NODES[name].node, NODES[name].graph
+    boxes = Boxes.whole(graph.shape(node.output), len(end)).with_axis(axis, np.array(begin), np.array(end))
+    chosen = choose(node, graph, INFO)
+    (batch,) = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
+    return batch, chosen.parameters
+
+
+def groups_of(batch: LaunchBatch, groups: list[int]) -> LaunchBatch:
+    """Return a launch with some numbers of work-groups, all else being equal."""
+    return replace(batch, global_size=np.array([[count, 1, 1] for count in groups]))
+
+
+def test_nothing_is_missed_while_all_fits_and_all_from_twice_the_cache_on() -> None:
+    assert miss_share(np.array([100.0, 1000.0, 1500.0, 2000.0, 9000.0]), 1000).tolist() == [0, 0, 0.5, 1, 1]
+
+
+def test_one_group_has_one_of_four_units_to_itself() -> None:
+    assert imbalance(np.array([1.0, 4.0, 5.0, 8.0]), INFO).tolist() == [4, 1, 1.6, 1]
+
+
+def test_bytes_read_are_inputs_constants_and_residual() -> None:
+    batch, _ = describe("conv-large", 2, [0], [28])
+    batch = groups_of(batch, [4])
+
+    plain = list_traffic(batch, PLAIN, INFO)
+    wider = replace(batch, read_bytes=batch.read_bytes + batch.written_bytes)
+    added = list_traffic(wider, Epilogue(residual=ResidualOrder.BEFORE), INFO)
+
+    assert plain["inputs"] + plain["constants"] == plain["read"]
+    assert added["inputs"] + added["constants"] + added["residual"] == added["read"]
+    assert added["residual"] == added["outputs"] == added["written"]
+
+
+def test_only_cut_panels_leave_value_by_value() -> None:
+    batch, parameters = describe("conv-large", 1, [0, 0, 1], [64, 63, 64])
+    found = list_tiles(batch, parameters, PLAIN)
+
+    assert found["slow_stores"][:2].tolist() == [0, 0]
+    assert found["slow_stores"][2] > 0
+    assert (found["ended_stores"] > 0).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "epilogue",
+    [
+        Epilogue(activation=Activation(kind=ActivationKind.HARD_SWISH)),
+        Epilogue(residual=ResidualOrder.AFTER),
+    ],
+    ids=["activation", "residual"],
+)
+def test_rare_epilogues_leave_value_by_value(epilogue: Epilogue) -> None:
+    batch, parameters = describe("conv-large", 1, [0], [64])
+
+    found = list_tiles(batch, parameters, epilogue)
+
+    assert found["slow_stores"] == found["stores"]
+
+
+def test_groups_of_a_wave_cost_less_than_one_after_the_other() -> None:
+    batch, _ = describe("conv-large", 1, [0], [64])
+    groups = [1, 4, 64, 4 * 32, 4 * 32 + 4, 4 * 64]
+    steps = np.array([-(-count // GPU.units) for count in groups]) * 10.0
+
+    found = split_waves(groups_of(batch, groups), {"steps": steps, "launches": np.ones(6)}, GPU)
+
+    assert set(found) == {"steps@1", "steps@4", "steps@8", "steps@16", "steps@32"}
+    assert found["steps@1"].tolist() == [10, 10, 10, 10, 20, 20]
+    whole_wave = np.sum(list(found.values()), axis=0)
+    assert whole_wave[3] == 32 * 10
+    assert whole_wave[5] == 64 * 10
+    assert (np.diff(whole_wave) >= 0).all()
+
+
+def test_cpus_have_no_waves() -> None:
+    batch, _ = describe("conv-large", 1, [0], [64])
+
+    assert split_waves(batch, {"steps": np.ones(1)}, INFO) == {}
