@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from codl.catalog.spec import Parameters
 from codl.ir.graph import FloatArray
+from codl.ir.regions import IntArray
 from codl.machine import DeviceInfo
 
 ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
@@ -24,6 +25,10 @@ _WEIGHT_COST = 5
 
 Source: 4 x 4 vectors take 1.1 times as long a product as 6 x 4 on Emerald Rapids; on Zen 5 as long.
 """
+_LEAST_STEPS = 1024
+"""Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles."""
+_ITEMS_PER_UNIT = 16
+"""Work-items for each compute unit where there are enough tiles: the last ones leave a unit idle briefly."""
 _TILE_COST, _ROW_COST, _STORE_COST, _SPILL_COST = 10.0, 4.0, 2.0, 60.0
 """Work of a tile, of each of its rows, of storing one vector, and of too few registers, in cycles.
 
@@ -99,6 +104,24 @@ def _list_tiles(lanes: int, width: int, registers: int) -> _Tiles:
 def count_panels(channels: int, parameters: Parameters) -> int:
     """Return how many panels cover the channels of one group."""
     return -(-channels // (parameters["VECTORS"] * parameters["VECTOR"]))
+
+
+def share_tiles(
+    tiles: IntArray, panels: IntArray, images: IntArray, *, depth: int, units: int
+) -> tuple[IntArray, IntArray]:
+    """Return tiles and panels of a work-item: several tiles of one panel, or all panels of its tiles.
+
+    Args:
+        tiles: [count] Row tiles of each candidate in one image or matrix.
+        panels: [count] Its panels.
+        images: [count] Its images or matrices.
+        depth: Steps of K.
+        units: Compute units, which short work-items still are enough for.
+    """
+    fair = np.maximum(tiles * images * panels // (_ITEMS_PER_UNIT * units), 1)
+    wanted = np.minimum(fair, -(-_LEAST_STEPS // depth))
+    item_panels = np.where(wanted >= panels, panels, 1)
+    return np.clip(wanted // item_panels, 1, tiles), item_panels
 
 
 def pack_panels(

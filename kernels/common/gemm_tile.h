@@ -31,9 +31,12 @@
 #define START_ROW(m) EACH_IN_ROW(START_VECTOR, m)
 
 // One step of K: row m reads INPUT(m), by default at index k of its pointer p<m>; `weight` points at the step's row of
-// the panel.
+// the panel; BEFORE_STEP may ask for weights ahead.
 #ifndef INPUT
 #define INPUT(m) p##m[k]
+#endif
+#ifndef BEFORE_STEP
+#define BEFORE_STEP
 #endif
 #define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR);
 #define STEP_VECTOR(m, v) a##m##_##v = fma(s##m, w_##v, a##m##_##v);
@@ -46,6 +49,7 @@
     weight += PANEL;
 #define ACCUMULATE(length)                 \
     for (int k = 0; k < (length); ++k) {   \
+        BEFORE_STEP                        \
         EACH_VECTOR(LOAD_WEIGHT)           \
         REPEAT(MR, STEP_ROW)               \
         weight += PANEL;                   \

@@ -4,52 +4,70 @@
 //   dst       float [N, M, C] as kernel dimensions (n, -, w, c), c innermost   the box is written, nothing else
 //   a         float [N, M, K], k innermost       rows of the box are read
 //   residual  as dst                             read when residual_order is not 0
-//   weights   float [C/NR, 1 + K, NR]            row 0 the bias; the launch's first panel first
-//   scalars   first matrix, rows and columns of the box, first panel, K, epilogue
-// Launch      global (ceil(rows / MR), panels, matrices)   local (1, 1, 1)
-// Parameters  MR 1 2 4 6 8 10 12 14 rows; NR 4 8 16 32 64 columns; VECTOR 4 8 16 lanes, NR / VECTOR in 1 2 4
+//   weights   float [panels, 1 + K, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
+//   scalars   first matrix, rows and columns of the box, first panel, panels a work-item takes, panels of the launch,
+//             tiles a work-item takes, columns, K, epilogue
+// Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), matrices)   local (1, 1, 1)
+// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 rows; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes;
+//             FETCH 0 1 whether weights are asked for ahead
 // Tested by   tests/kernels/test_matmul.py
 //
-// Row tiles begin at the box's first row; panels lie on the whole tensor's grid.
+// Row tiles begin at the box's first row; panels lie on the whole tensor's grid, whose last vectors step back to end
+// with it.
 #ifndef MR
 #define MR 6
 #endif
-#ifndef NR
-#define NR 16
+#ifndef VECTORS
+#define VECTORS 2
 #endif
 #ifndef VECTOR
 #define VECTOR 8
 #endif
-#include "common/register_tile.h"
+#ifndef FETCH
+#define FETCH 0
+#endif
+#if FETCH
+#define FETCH_STEPS 16
+#define FETCH_VECTOR(v) __builtin_prefetch((const void *)(size_t)(weight + FETCH_STEPS * PANEL + v * VECTOR), 0, 2);
+#define BEFORE_STEP EACH_VECTOR(FETCH_VECTOR)
+#endif
+#include "common/gemm_tile.h"
 
 // Row m of the tile; past the end the last one again.
 #define AIM_ROW(m) __global const float *p##m = a + AT(a, n, 0, min(row + m, row_end - 1), 0);
-#define STORE_ROW(m)                                                                       \
-    if (row + m < row_end) {                                                               \
-        __global float *d##m = dst + AT(dst, n, 0, row + m, channel);                      \
-        __global const float *r##m = residual + AT(residual, n, 0, row + m, channel);      \
-        STORE_ANY_ROW(m)                                                                   \
+#define STORE_ROW(m)                                                                  \
+    if (row + m < row_end) {                                                          \
+        __global float *d##m = dst + AT(dst, n, 0, row + m, 0);                       \
+        __global const float *r##m = residual + AT(residual, n, 0, row + m, 0);       \
+        STORE_TILE_ROW(m)                                                             \
     }
+#define PLACE_VECTOR(v) const int start_##v = min(first_column + v * VECTOR, last_start);
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_packed__buffer(
     TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(residual), __global const float *restrict weights,
-    int matrix_begin, int row_begin, int channel_begin, int row_end, int channel_end, int panel_begin, int depth,
-    EPILOGUE_SCALARS) {
-    const int row = row_begin + get_global_id(0) * MR, n = matrix_begin + get_global_id(2);
-    const int channel = (panel_begin + get_global_id(1)) * NR;
-    __global const float *weight = weights + get_global_id(1) * ((size_t)(1 + depth) * NR);
-    REPEAT(MR, AIM_ROW)
-    START_TILE(weight)
-    weight += NR;
-    ACCUMULATE(depth)
-    const int low = channel_begin - channel, high = channel_end - channel;
-    if (PLAIN_STORE) {
-        PLAIN_BOUNDS
-#define STORE_ANY_ROW STORE_PLAIN_ROW
-        REPEAT(MR, STORE_ROW)
-    } else {
-#undef STORE_ANY_ROW
-#define STORE_ANY_ROW STORE_TILE_ROW
-        REPEAT(MR, STORE_ROW)
+    int matrix_begin, int row_begin, int channel_begin, int row_end, int channel_end, int panel_begin,
+    int item_panels, int panels, int item_tiles, int columns, int depth, EPILOGUE_SCALARS) {
+    const int n = matrix_begin + get_global_id(2), last_start = max(0, columns - VECTOR);
+    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int begin = row_begin + get_global_id(0) * item_tiles * MR, end = min(row_end, begin + item_tiles * MR);
+    for (int row = begin; row < end; row += MR) {
+        __global const float *weight = weights + item_begin * ((size_t)(1 + depth) * PANEL);
+        for (int item = item_begin; item < item_end; ++item) {
+            const int first_column = (panel_begin + item) * PANEL;
+            EACH_VECTOR(PLACE_VECTOR)
+            REPEAT(MR, AIM_ROW)
+            START_TILE
+            ACCUMULATE(depth)
+            const int low = channel_begin, high = min(channel_end, columns);
+            if (IS_WHOLE_PANEL(first_column, last_start, low, high, columns)) {
+                PLAIN_BOUNDS
+#define STORE_TILE_ROW STORE_PLAIN_ROW
+                REPEAT(MR, STORE_ROW)
+            } else {
+#undef STORE_TILE_ROW
+#define STORE_TILE_ROW STORE_ANY_ROW
+                REPEAT(MR, STORE_ROW)
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from codl.catalog.choose import choose
-from codl.catalog.rows.matmul import IMPLEMENTATIONS
+from codl.catalog.rows import matmul, matmul_packed
 from codl.catalog.spec import Implementation, Selection
 from codl.devices.opencl import Device
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Shape
@@ -24,7 +24,12 @@ from tests.kernels.harness import (
     run_onnx,
 )
 
+IMPLEMENTATIONS = (*matmul_packed.IMPLEMENTATIONS, *matmul.IMPLEMENTATIONS)
 PACKED, PLAIN = IMPLEMENTATIONS
+SMALL = {
+    PACKED.name: {"MR": 4, "VECTORS": 2, "VECTOR": 4, "FETCH": 0},
+    PLAIN.name: {"MR": 4, "NR": 8, "VECTOR": 4},
+}
 
 
 class Product(NamedTuple):
@@ -114,7 +119,7 @@ def test_constant_batch_of_matrices(device: Device) -> None:
 )
 def test_tile_edges(device: Device, rows: int, columns: int, row: Implementation) -> None:
     graph, feeds, reference = build((rows, 11), (11, columns), constant=True)
-    tile = Selection(implementation=row, parameters={"MR": 4, "NR": 8, "VECTOR": 4})
+    tile = Selection(implementation=row, parameters=SMALL[row.name])
     slices = [*cut(reference.shape, 0, [rows // 2]), *cut(reference.shape, 1, [columns // 2])]
     assert_right(device, graph, feeds, reference, slices=slices, selection=tile)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile, share_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import box_scalars, has_constant_weights, image_args, pack_taps
 from codl.catalog.spec import (
@@ -19,11 +19,6 @@ from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
-
-_LEAST_STEPS = 1024
-"""Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles."""
-_ITEMS_PER_UNIT = 16
-"""Work-items for each compute unit where there are enough tiles: the last ones leave a unit idle briefly."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -64,11 +59,7 @@ def _describe(
     )
     panels = last_panel + 1 - panel_begin
     tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
-    # A work-item takes several tiles of one panel, or all panels of its tiles, while enough items are left.
-    fair = np.maximum(tiles * extent[:, 0] * panels // (_ITEMS_PER_UNIT * info.units), 1)
-    wanted = np.minimum(fair, -(-_LEAST_STEPS // depth))
-    item_panels = np.where(wanted >= panels, panels, 1)
-    item_tiles = np.clip(wanted // item_panels, 1, tiles)
+    item_tiles, item_panels = share_tiles(tiles, panels, extent[:, 0], depth=depth, units=info.units)
     global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     busiest = items * item_panels * item_tiles

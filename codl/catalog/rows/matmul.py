@@ -1,19 +1,16 @@
-"""Matrix products: with a constant right operand packed into panels, and with any operands as they lie."""
+"""Matrix products of any operands, as they lie."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
+from codl.catalog.register_tile import ALLOWED_TILES, choose_tile
 from codl.catalog.rows.boxes import constants_like, moved_bytes
 from codl.catalog.spec import (
     AxisMap,
     Implementation,
     LaunchBatch,
-    PackedArg,
     Parameters,
     Scalar,
     TensorArg,
@@ -22,21 +19,10 @@ from codl.catalog.spec import (
     plain_arg,
     spread,
 )
-from codl.ir.graph import FloatArray, Graph, Node, Shape
+from codl.ir.graph import Graph, Node, Shape
 from codl.ir.ops import MatMul
 from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo
-
-
-def _accept_packed(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    op, shape = node.op, graph.shape(node.output)
-    if not isinstance(op, MatMul) or len(shape) > 3 or len(graph.shape(node.inputs[1])) != 2:
-        return None
-    if any(name not in graph.constants for name in _constants(node, op)):
-        return None
-    if len(graph.shape(node.inputs[0])) != len(shape):
-        return None
-    return _choose_tile(node, graph, info)
 
 
 def _accept_plain(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -52,61 +38,13 @@ def _choose_tile(node: Node, graph: Graph, info: DeviceInfo) -> Parameters:
     return choose_tile(info.vector_width, rows=rows, channels=columns, depth=depth)
 
 
-def _constants(node: Node, op: MatMul) -> tuple[str, ...]:
-    """Return the names of the right operand and, if there is one, the bias."""
-    return node.inputs[1 : 3 if op.has_bias else 2]
-
-
-def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
-    """Return [ceil(N / nr), 1 + K, nr], the bias in row 0."""
-    matrix, *bias = (constants[name] for name in names)
-    return pack_panels(matrix.T, bias[0] if bias else None, groups=1, nr=nr)
-
-
-def _describe_packed(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
-    op = node.op
-    assert isinstance(op, MatMul)
-    names, nr = _constants(node, op), parameters["NR"]
-    cover = _cover(node, graph, out, parameters)
-    target, left, residual = _rows_args(node, graph)
-    read, written = moved_bytes(node, graph, out)
-    return (
-        LaunchBatch(
-            entry="gemm_packed__buffer",
-            tensors=(target, left, residual),
-            packed=(
-                PackedArg(
-                    key=f"{names!r}/nk/nr{nr}",
-                    pack=partial(_pack, names=names, nr=nr),
-                    panel_floats=(1 + cover.depth) * nr,
-                ),
-            ),
-            panel_begin=cover.panel_begin,
-            panel_end=cover.panel_end,
-            global_size=cover.global_size,
-            scalars={
-                "matrix_begin": cover.begin[:, 0],
-                **cover.scalars,
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            busiest_flops=cover.busiest_flops(info, parameters),
-            units=cover.units(info),
-            read_bytes=read,
-            written_bytes=written,
-            flops=2 * cover.depth * out.size,
-        ),
-    )
-
-
 def _describe_plain(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, MatMul)
     cover = _cover(node, graph, out, parameters)
-    target, left, residual = _rows_args(node, graph)
+    target, left, residual = rows_args(node, graph)
     right = _matrix_arg(node.inputs[1], graph.shape(node.inputs[1]), graph.shape(node.output))
     bias = plain_arg(node.inputs[2], graph.shape(node.inputs[2])) if op.has_bias else target
     read, written = moved_bytes(node, graph, out)
@@ -169,7 +107,7 @@ class _Cover:
 
 def _cover(node: Node, graph: Graph, out: Boxes, parameters: Parameters) -> _Cover:
     """Return the tiles of output boxes: rows from a box's first on, columns in panels of the whole tensor."""
-    begin, end = _matrix_box(out)
+    begin, end = matrix_box(out)
     panel_begin, panel_end = begin[:, 3] // parameters["NR"], ceil_div(end[:, 3], parameters["NR"])
     tiles = ceil_div(end[:, 2] - begin[:, 2], parameters["MR"])
     matrices = (end[:, 0] - begin[:, 0]) * (end[:, 1] - begin[:, 1])
@@ -183,7 +121,7 @@ def _cover(node: Node, graph: Graph, out: Boxes, parameters: Parameters) -> _Cov
     )
 
 
-def _rows_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
+def rows_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
     """Return the operands for output, left operand and residual; without a residual the output stands in."""
     shape = graph.shape(node.output)
     left = _matrix_arg(node.inputs[0], graph.shape(node.inputs[0]), shape)
@@ -211,7 +149,7 @@ def _matrix_arg(name: str, shape: Shape, out: Shape) -> TensorArg:
     return TensorArg(name=name, dims=(n, h, rows, columns), origin=(0,) * len(shape))
 
 
-def _matrix_box(out: Boxes) -> tuple[IntArray, IntArray]:
+def matrix_box(out: Boxes) -> tuple[IntArray, IntArray]:
     """Return begin and end of the boxes as n, h, rows, columns, each [count, 4]; absent ones are [0, 1)."""
     rank = out.begin.shape[1]
     begin, end = np.zeros((out.count, 4), np.int64), np.ones((out.count, 4), np.int64)
@@ -221,14 +159,6 @@ def _matrix_box(out: Boxes) -> tuple[IntArray, IntArray]:
 
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="gemm_packed__buffer",
-        source="gemm/gemm_packed__buffer.cl",
-        allowed=ALLOWED_TILES,
-        accepts=_accept_packed,
-        describe=_describe_packed,
-        inner_loop="reference/reference_tile__buffer.cl",
-    ),
     Implementation(
         name="gemm_plain__buffer",
         source="gemm/gemm_plain__buffer.cl",

@@ -1,0 +1,135 @@
+"""Matrix products with a constant right operand, packed into panels."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile, pack_panels, share_tiles
+from codl.catalog.rows.boxes import constants_like, moved_bytes
+from codl.catalog.rows.matmul import matrix_box, rows_args
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    busiest_share,
+    ceil_div,
+    spread,
+)
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.ops import MatMul
+from codl.ir.regions import Boxes
+from codl.machine import DeviceInfo
+
+_FETCHED_BYTES = 1 << 20
+"""Weights of few rows from which on they are asked for ahead: less lies in a core's own cache."""
+_FEW_ROWS = 4
+"""Rows up to which reading weights is what takes the time."""
+_FETCHING_DRIVERS = ("intel", "pocl")
+"""Drivers that know the compiler's way to ask for memory ahead."""
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    op, shape = node.op, graph.shape(node.output)
+    if not isinstance(op, MatMul) or len(shape) > 3 or len(graph.shape(node.inputs[1])) != 2:
+        return None
+    if any(name not in graph.constants for name in _constants(node, op)):
+        return None
+    if len(graph.shape(node.inputs[0])) != len(shape):
+        return None
+    rows, columns = shape[-2:]
+    depth = graph.shape(node.inputs[0])[-1]
+    is_large = rows <= _FEW_ROWS and FLOAT_BYTES * depth * columns >= _FETCHED_BYTES
+    is_fetched = is_large and info.driver in _FETCHING_DRIVERS
+    return {**choose_tile(info, rows=rows, channels=columns, depth=depth), "FETCH": int(is_fetched)}
+
+
+def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    """Return whether the tile stays in registers, and the driver knows what it is asked."""
+    del node, graph
+    is_known = not parameters["FETCH"] or info.driver in _FETCHING_DRIVERS
+    return is_known and is_tile(parameters, info)
+
+
+def _constants(node: Node, op: MatMul) -> tuple[str, ...]:
+    """Return the names of the right operand and, if there is one, the bias."""
+    return node.inputs[1 : 3 if op.has_bias else 2]
+
+
+def _pack(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
+) -> FloatArray:
+    """Return [panels, 1 + K, vectors * lanes], the bias in row 0."""
+    matrix, *bias = (constants[name] for name in names)
+    return pack_panels(matrix.T, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op = node.op
+    assert isinstance(op, MatMul)
+    names, vectors, lanes = _constants(node, op), parameters["VECTORS"], parameters["VECTOR"]
+    panel, depth = vectors * lanes, graph.shape(node.inputs[0])[-1]
+    begin, end = matrix_box(out)
+    panel_begin, panel_end = begin[:, 3] // panel, ceil_div(end[:, 3], panel)
+    panels, matrices = panel_end - panel_begin, (end[:, 0] - begin[:, 0]) * (end[:, 1] - begin[:, 1])
+    tiles = ceil_div(end[:, 2] - begin[:, 2], parameters["MR"])
+    item_tiles, item_panels = share_tiles(tiles, panels, matrices, depth=depth, units=info.units)
+    global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), matrices], axis=1)
+    items = spread(global_size.prod(axis=1), info.units)
+    busiest = items * item_panels * item_tiles
+    read, written = moved_bytes(node, graph, out)
+    return (
+        LaunchBatch(
+            entry="gemm_packed__buffer",
+            tensors=rows_args(node, graph),
+            packed=(
+                PackedArg(
+                    key=f"{names!r}/nk/{vectors}x{lanes}",
+                    pack=partial(_pack, names=names, vectors=vectors, lanes=lanes),
+                    panel_floats=(1 + depth) * panel,
+                ),
+            ),
+            panel_begin=panel_begin,
+            panel_end=panel_end,
+            global_size=global_size,
+            scalars={
+                "matrix_begin": begin[:, 0],
+                "row_begin": begin[:, 2],
+                "channel_begin": begin[:, 3],
+                "row_end": end[:, 2],
+                "channel_end": end[:, 3],
+                "panel_begin": panel_begin,
+                "item_panels": item_panels,
+                "panels": panels,
+                "item_tiles": item_tiles,
+                **constants_like(out, columns=graph.shape(node.output)[-1], depth=depth),
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            busiest_flops=busiest_share(
+                2 * depth * parameters["MR"] * panel * item_panels * item_tiles,
+                full_items=tiles // item_tiles * matrices * (panels // item_panels),
+                units=info.units,
+            ),
+            units={"steps": busiest * depth, "tiles": busiest, "items": items},
+            read_bytes=read,
+            written_bytes=written,
+            flops=2 * depth * out.size,
+        ),
+    )
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name="gemm_packed__buffer",
+        source="gemm/gemm_packed__buffer.cl",
+        allowed={**ALLOWED_TILES, "FETCH": (0, 1)},
+        accepts=_accept,
+        fits=_fits,
+        describe=_describe,
+        inner_loop="reference/reference_tile__buffer.cl",
+    ),
+)
