@@ -1,15 +1,15 @@
 """Which of all ways to a place are followed further: the best of two rankings."""
 
+from bisect import bisect_right
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from itertools import accumulate
 
 import numpy as np
 
-from codl.partitioner.chains import WHOLE
 from codl.partitioner.options import Options
-from codl.partitioner.positions import Flags, Floats, Ints
-from codl.partitioner.states import Choice, Owned, State
+from codl.partitioner.positions import Flags, Floats
+from codl.partitioner.states import Choice, Owned, State, count_devices, own, send
 
 BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
@@ -29,6 +29,8 @@ class Arrivals:
     """[state, candidate, device]"""
     host_us: Floats
     is_met: Flags
+    rankings: Sequence[Floats]
+    """[state, candidate] each: the smaller, the better."""
 
     def list_tensors(self) -> set[str]:
         """Return the tensors that devices have on the way, and those that the options publish."""
@@ -68,7 +70,7 @@ class Beam:
 
     def __init__(self, arrivals: Sequence[Arrivals], live: Container[str], *, width: int) -> None:
         self._arrivals, self._live, self._width = arrivals, live, width
-        self._starts = np.cumsum([0, *(arrival.host_us.size for arrival in arrivals)])
+        self._starts = [0, *accumulate(arrival.host_us.size for arrival in arrivals)]
         self._origins: dict[int, _Origin] = {}
         self._steps: dict[tuple[int, int], _Step] = {}
         self._found: dict[object, State] = {}
@@ -77,15 +79,9 @@ class Beam:
 
     def select(self) -> list[State]:
         """Return the earliest states, and those with the least work behind them."""
-        devices = range(self._arrivals[0].clock.shape[2])
-        clocks = [
-            np.concatenate([arrival.clock[:, :, device].ravel() for arrival in self._arrivals])
-            for device in devices
-        ]
-        spans, works = reduce(np.maximum, clocks), reduce(np.add, clocks)
         # One device may be ahead for now: a branch is done, and another one is left for the others.
-        self._add_best(spans + 1e-6 * works)
-        self._add_best(works)
+        for rankings in zip(*(arrival.rankings for arrival in self._arrivals), strict=True):
+            self._add_best(np.concatenate([ranking.ravel() for ranking in rankings]))
         return list(self._found.values())
 
     def _add_best(self, ranking: Floats) -> None:
@@ -94,12 +90,12 @@ class Beam:
         many = min(len(ranking), _LOOKED_AT * self._width)
         ranked = np.argpartition(ranking, many - 1)[:many]
         ranked = ranked[np.argsort(ranking[ranked], kind="stable")]
-        which = np.searchsorted(self._starts, ranked, side="right") - 1
-        inside: Ints = ranked - self._starts[which]
-        for number, place in zip(which.tolist(), inside.tolist(), strict=True):
+        for place in ranked.tolist():
+            number = bisect_right(self._starts, place) - 1
             arrival = self._arrivals[number]
-            index, candidate = divmod(place, arrival.host_us.shape[1])
-            origin, step = self._find_origin(arrival.states[index]), self._find_step(number, candidate)
+            index, candidate = divmod(place - self._starts[number], arrival.host_us.shape[1])
+            origin = self._origins.get(id(arrival.states[index])) or self._note_origin(arrival.states[index])
+            step = self._steps.get((number, candidate)) or self._note_step(number, candidate)
             key = step.key, origin.key
             if key in seen:
                 continue
@@ -110,27 +106,25 @@ class Beam:
             if len(seen) >= self._width:
                 break
 
-    def _find_origin(self, state: State) -> _Origin:
-        origin = self._origins.get(id(state))
-        if origin is None:
-            owned = {name: one for name, one in state.owned.items() if name in self._live}
-            key = tuple([(name, one.axis, one.low, one.high) for name, one in owned.items()])
-            origin = self._origins[id(state)] = _Origin(owned, self._number(key))
+    def _note_origin(self, state: State) -> _Origin:
+        live = self._live
+        owned = {name: one for name, one in state.owned.items() if name in live}
+        key = tuple([(name, one[: 1 + 2 * count_devices(one)]) for name, one in owned.items()])
+        origin = self._origins[id(state)] = _Origin(owned, self._number(key))
         return origin
 
-    def _find_step(self, number: int, candidate: int) -> _Step:
-        step = self._steps.get((number, candidate))
-        if step is None:
-            arrival = self._arrivals[number]
-            step = self._make_step(arrival.options, arrival.part.start + candidate)
-            self._steps[number, candidate] = step
+    def _note_step(self, number: int, candidate: int) -> _Step:
+        arrival = self._arrivals[number]
+        step = self._make_step(arrival.options, arrival.part.start + candidate)
+        self._steps[number, candidate] = step
         return step
 
     def _make_step(self, options: Options, place: int) -> _Step:
         batch, index = options.batches[options.owners[place]], options.indices[place]
-        nothing = ((WHOLE, 0, 0),) * batch.busy_us.shape[1]
-        edges = {
-            name: tuple(bounds[index].tolist()) for name, bounds in batch.bounds.items() if name in self._live
+        owned = {
+            name: own(batch.axis, bounds[index].tolist(), since=batch.first)
+            for name, bounds in batch.bounds.items()
+            if name in self._live
         }
         return _Step(
             choice=Choice(first=batch.first, last=batch.last, batch=batch, index=index),
@@ -139,11 +133,10 @@ class Beam:
                 for name, reading in batch.reads.items()
                 if name in self._live
             ],
-            owned={
-                name: Owned(batch.axis, bounds[:-1], bounds[1:], batch.first, nothing)
-                for name, bounds in edges.items()
-            },
-            key=self._number((batch.axis, tuple(edges.items()))),
+            owned=owned,
+            key=self._number(
+                tuple([(name, one[: 1 + 2 * count_devices(one)]) for name, one in owned.items()])
+            ),
         )
 
     def _number(self, key: object) -> int:
@@ -163,22 +156,13 @@ def _arrive(
     owned = origin.owned | step.owned
     for name, axis, lows, highs in step.reads:
         if name in origin.owned:
-            owned[name] = _send(origin.owned[name], axis, lows, highs)
+            owned[name] = send(origin.owned[name], axis, lows, highs)
     is_met = arrival.is_met[index, candidate].tolist()
     return State(
         clock=clock,
         host_us=float(arrival.host_us[index, candidate]),
-        met=tuple(first if now else then for now, then in zip(is_met, before.met, strict=True)),
+        met=tuple([first if now else then for now, then in zip(is_met, before.met, strict=True)]),
         owned=owned,
         before=before,
         choice=step.choice,
     )
-
-
-def _send(owned: Owned, axis: int, lows: Sequence[int], highs: Sequence[int]) -> Owned:
-    """Return who has what of a tensor after a step has read it."""
-    sent = tuple(
-        (axis, low, high) if high > low else before
-        for low, high, before in zip(lows, highs, owned.sent, strict=True)
-    )
-    return Owned(owned.axis, owned.low, owned.high, owned.since, sent)

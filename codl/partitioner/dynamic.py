@@ -10,6 +10,7 @@ Source:
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
@@ -20,10 +21,24 @@ from codl.partitioner.beam import BEAM, Arrivals, Beam
 from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.moves import MoveCosts
-from codl.partitioner.options import Options, make_only_option, make_options
+from codl.partitioner.options import NO_LIMITS, Demand, Limits, Options, make_only_option, make_options
 from codl.partitioner.order import Unit
 from codl.partitioner.positions import Flags, Floats, Ints
-from codl.partitioner.states import Choice, State
+from codl.partitioner.states import Choice, State, list_parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossing:
+    """What devices read of a tensor that others have."""
+
+    rows: Ints
+    """[state, ...] How the tensor is divided, as `Owned`."""
+    order: Ints
+    """[source] Who reads from each."""
+    crosses: Flags
+    """[state, candidate, source] Whether something is sent."""
+    common: Ints
+    """[state, candidate, source] How much of it lies along a common axis."""
 
 
 class DynamicProgram:
@@ -55,19 +70,30 @@ class DynamicProgram:
             node.output for unit in order if unit.is_host for node in unit.nodes
         }
 
-    def run(self, chains: Mapping[int, Sequence[ChainBatch]], *, best: int = 3) -> list[State]:
+    def run(
+        self,
+        chains: Mapping[int, Sequence[ChainBatch]],
+        singles: Mapping[int, ChainBatch],
+        *,
+        limits_us: Limits = NO_LIMITS,
+        best: int = 3,
+    ) -> list[State]:
         """Return the states at the end that take least, the fastest first.
 
         Args:
             chains: By position of the head, the chains that may begin there.
+            singles: By position, what runs an operator whole; none for the host's.
+            limits_us: By first and last position, what no candidate of a chain may take longer than.
             best: Most states to return.
         """
+        heads = [[single, *chains.get(place, ())] for place, single in singles.items()]
+        options = dict(zip(singles, make_options(heads, limits_us), strict=True))
         states = [self._begin()]
         for position, unit in enumerate(self._order):
             if unit.is_host:
                 states = [self._call(state, position) for state in states]
             else:
-                self._expand(states, position, chains.get(position, ()))
+                self._note_arrivals(states, options[position])
                 states = self._select(position + 1)
         return sorted(states, key=self.find_end_us)[:best]
 
@@ -82,11 +108,11 @@ class DynamicProgram:
             one = state.owned.get(name)
             if one is None:
                 continue
-            length = self._find_lengths(name, np.array([one.axis]))
-            for device in range(self._devices):
-                part = np.array([[max(0, one.high[device] - one.low[device])]]) / length
+            axes = np.array([one[0]])
+            length = self._find_lengths(name, axes)
+            for device, (low, high) in enumerate(list_parts(one)):
+                part = np.array([[max(0, high - low)]]) / length
                 if part[0, 0] > 0:
-                    axes = np.array([one.axis])
                     amounts = self._count_amounts(name, part, axes, axes)
                     end_us += _price(amounts, self._moves.reading_us[device]).item()
         return end_us
@@ -107,30 +133,24 @@ class DynamicProgram:
         count = self._devices
         return State(clock=(0.0,) * count, host_us=0.0, met=(-1,) * count, owned={}, before=None, choice=None)
 
-    def _expand(self, states: Sequence[State], position: int, chains: Sequence[ChainBatch]) -> None:
-        """Note all that a stretch from here may become."""
-        single = self._finder.make_single(position)
-        self._note_arrivals(states, make_options(single, chains))
-
     def _note_arrivals(self, states: Sequence[State], options: Options) -> None:
         """Note where some ways lead to from some states."""
-        busy = options.busy_us
-        clock = np.array([state.clock for state in states])
-        host = np.array([state.host_us for state in states])
+        before = np.array([state.clock for state in states])[:, None]
+        host_us = np.array([state.host_us for state in states])[:, None]
         awaited, moving, queued = self._find_moves(states, options)
-        is_any = reduce(np.logical_or, np.moveaxis(awaited, 2, 0))
-        if is_any.any():
-            ends = reduce(np.maximum, np.moveaxis(np.where(awaited, clock[:, None, :], 0.0), 2, 0))
-            host_us = np.maximum(host[:, None], ends) + self._moves.find_meeting_us(awaited)
-            host_us = np.where(is_any, host_us, host[:, None])
-        else:
-            host_us = np.broadcast_to(host[:, None], is_any.shape)
-        host_us = host_us + moving
-        load = busy[None] + queued
-        ends = np.where(
-            load > 0, np.maximum(clock[:, None, :], host_us[:, :, None]) + load, clock[:, None, :]
-        )
-        for last, part in options.list_parts():
+        meeting_us = self._moves.find_meeting_us(awaited)
+        ends = np.where(awaited, before, 0.0)
+        latest = reduce(np.maximum, [ends[:, :, device] for device in range(self._devices)])
+        host_us = np.where(meeting_us > 0, np.maximum(host_us, latest) + meeting_us, host_us)
+        load = options.busy_us[None]
+        if moving is not None and queued is not None:
+            host_us = host_us + moving
+            load = load + queued
+        ends = np.where(load > 0, np.maximum(before, host_us[:, :, None]) + load, before)
+        devices = [ends[:, :, device] for device in range(self._devices)]
+        work = reduce(np.add, devices)
+        rankings = reduce(np.maximum, devices) + 1e-6 * work, work
+        for last, part in options.parts:
             self._arrivals[last + 1].append(
                 Arrivals(
                     states=states,
@@ -139,74 +159,95 @@ class DynamicProgram:
                     clock=ends[:, part],
                     host_us=host_us[:, part],
                     is_met=awaited[:, part],
+                    rankings=[ranking[:, part] for ranking in rankings],
                 )
             )
 
-    def _find_moves(self, states: Sequence[State], options: Options) -> tuple[Flags, Floats, Floats]:
+    def _find_moves(
+        self, states: Sequence[State], options: Options
+    ) -> tuple[Flags, Floats | None, Floats | None]:
         """Return who is waited for, and what it takes the host and the queues to move what is missing.
 
-        They are [state, candidate, device], [state, candidate] and [state, candidate, device].
+        They are [state, candidate, device], [state, candidate] and [state, candidate, device]; None where
+        nothing of the kind takes time.
         """
         count, devices = len(options.busy_us), self._devices
         awaited = np.zeros((len(states), count, devices), bool)
-        moving = np.zeros((len(states), count))
-        queued = np.zeros((len(states), count, devices))
+        moving, queued = None, None
+        if not self._moves.is_free:
+            moving, queued = np.zeros((len(states), count)), np.zeros((len(states), count, devices))
         met = np.array([state.met for state in states])
-        is_busy = np.array([[clock > state.host_us for clock in state.clock] for state in states])
-        for tensor, (axes, low, high) in options.needs.items():
+        for tensor, demand in options.demands.items():
             if tensor in self._from_host:
-                self._bring_from_host(tensor, low, high, axes, queued)
+                if queued is not None:
+                    self._bring_from_host(tensor, demand, queued)
                 continue
-            owned = [state.owned[tensor] for state in states]
-            rows = np.array([(one.axis, one.since, *one.low, *one.high) for one in owned])
-            own_axes, own_low, own_high = rows[:, 0], rows[:, 2 : 2 + devices], rows[:, 2 + devices :]
-            unmet = met <= rows[:, 1:2]
-            is_same = own_axes[:, None] == axes[None, :]
-            sent = np.array([one.sent for one in owned])
-            is_there = (
-                (sent[:, None, :, 0] == axes[None, :, None])
-                & (sent[:, None, :, 1] <= low[None])
-                & (sent[:, None, :, 2] >= high[None])
-            )
-            has_some = own_high > own_low
-            is_missing = (high > low) & ~is_there
+            rows = np.array([state.owned[tensor] for state in states])
+            low, high = rows[:, None, 1 : 1 + devices], rows[:, None, 1 + devices : 1 + 2 * devices]
+            sent = rows[:, None, 2 + 2 * devices :]
+            is_unmet = (met <= rows[:, 1 + 2 * devices, None])[:, None]
+            axes = demand.axes[:, None]
+            is_apart = rows[:, None, :1] != axes
+            is_missing = (
+                (sent[:, :, :devices] != axes)
+                | (sent[:, :, devices : 2 * devices] > demand.low)
+                | (sent[:, :, 2 * devices :] < demand.high)
+            ) & demand.is_any
             for shift in range(1, devices):
                 # Of each source, what the device so many places behind it reads.
                 order = (np.arange(devices) + shift) % devices
-                common = np.minimum(own_high[:, None], high[:, order]) - np.maximum(
-                    own_low[:, None], low[:, order]
-                )
-                crosses = (~is_same[:, :, None] | (common > 0)) & is_missing[:, :, order] & has_some[:, None]
-                awaited |= crosses & unmet[:, None]
-                if self._moves.is_free:
-                    continue
-                for source, target in enumerate(order.tolist()):
-                    if not has_some[:, source].any():
-                        continue
-                    crossing = crosses[:, :, source]
-                    parts = self._measure(
-                        tensor,
-                        (own_axes, own_high[:, source] - own_low[:, source]),
-                        (axes, high[:, target] - low[:, target]),
-                    )
-                    lengths = self._find_lengths(tensor, axes)
-                    parts = np.where(is_same, np.maximum(common[:, :, source], 0) / lengths, parts)
-                    amounts = self._count_amounts(tensor, parts, own_axes, axes)
-                    host_us, queue_us = (
-                        us[source, target] for us in (self._moves.host_us, self._moves.queue_us)
-                    )
-                    moving += np.where(crossing, _price(amounts, host_us), 0.0)
-                    if queue_us.any():
-                        queued[:, :, target] += np.where(crossing, _price(amounts, queue_us), 0.0)
-                    held = self._moves.held[source, target]
-                    if held.any():
-                        awaited |= crossing[:, :, None] & (held & is_busy)[:, None]
+                common = np.minimum(high, demand.high[:, order]) - np.maximum(low, demand.low[:, order])
+                crosses = (is_apart | (common > 0)) & is_missing[:, :, order] & (high > low)
+                awaited |= crosses & is_unmet
+                if moving is not None and queued is not None:
+                    crossing = _Crossing(rows, order, crosses, common)
+                    awaited |= self._add_moves(states, tensor, demand, crossing, costs=(moving, queued))
         return awaited, moving, queued
 
-    def _bring_from_host(self, tensor: str, low: Ints, high: Ints, axes: Ints, queued: Floats) -> None:
+    def _add_moves(
+        self,
+        states: Sequence[State],
+        tensor: str,
+        demand: Demand,
+        crossing: "_Crossing",
+        *,
+        costs: tuple[Floats, Floats],
+    ) -> Flags:
+        """Add what it takes to send parts of a tensor; return who is waited for to have their memory mapped.
+
+        Args:
+            states: Where it lies.
+            tensor: Its name.
+            demand: What is read of it.
+            crossing: What is sent.
+            costs: The host's time and the queues' time, to be added to.
+        """
+        (moving, queued), devices, axes, rows = costs, self._devices, demand.axes, crossing.rows
+        own_axes, extents = rows[:, 0], rows[:, 1 + devices : 1 + 2 * devices] - rows[:, 1 : 1 + devices]
+        is_same = own_axes[:, None] == axes
+        is_busy = np.array([[clock > state.host_us for clock in state.clock] for state in states])[:, None]
+        lengths = self._find_lengths(tensor, axes)
+        awaited = np.zeros(crossing.crosses.shape, bool)
+        for source, target in enumerate(crossing.order.tolist()):
+            crosses, common = crossing.crosses[:, :, source], crossing.common[:, :, source]
+            if not crosses.any():
+                continue
+            needed = demand.high[:, target] - demand.low[:, target]
+            parts = self._measure(tensor, (own_axes, extents[:, source]), (axes, needed))
+            parts = np.where(is_same, np.maximum(common, 0) / lengths, parts)
+            amounts = self._count_amounts(tensor, parts, own_axes, axes)
+            host_us, queue_us = (us[source, target] for us in (self._moves.host_us, self._moves.queue_us))
+            moving += np.where(crosses, _price(amounts, host_us), 0.0)
+            if queue_us.any():
+                queued[:, :, target] += np.where(crosses, _price(amounts, queue_us), 0.0)
+            held = self._moves.held[source, target]
+            if held.any():
+                awaited |= crosses[:, :, None] & held & is_busy
+        return awaited
+
+    def _bring_from_host(self, tensor: str, demand: Demand, queued: Floats) -> None:
         """Add what it costs that devices are sent what the host has."""
-        if self._moves.is_free:
-            return
+        low, high, axes = demand.low, demand.high, demand.axes
         lengths = self._find_lengths(tensor, axes)
         for target in range(self._devices):
             part = np.maximum(high[:, target] - low[:, target], 0) / lengths
@@ -249,8 +290,8 @@ class DynamicProgram:
         ends = [
             state.clock[device]
             for name in names & set(state.owned)
-            for device in range(self._devices)
-            if state.owned[name].high[device] > state.owned[name].low[device]
+            for device, (low, high) in enumerate(list_parts(state.owned[name]))
+            if high > low
         ]
         return State(
             clock=state.clock,

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from codl.latency.predictor import Predictor
-from codl.partitioner.positions import Floats
+from codl.partitioner.positions import Floats, Ints
 from codl.plan.sharing import Arrangement, Sharing
 
 
@@ -27,6 +27,11 @@ class MoveCosts:
     reading_us: Floats
     """[device, 3] The host's time to read outputs."""
 
+    @property
+    def count(self) -> int:
+        """Of the devices."""
+        return len(self.meeting_us)
+
     @cached_property
     def is_free(self) -> bool:
         """Whether transfers cost nothing but meetings."""
@@ -34,6 +39,17 @@ class MoveCosts:
 
     def find_meeting_us(self, awaited: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
         """Return what it costs to meet the devices of [..., device]; nothing when there are none."""
+        return np.asarray(self._meetings_us.take(awaited.dot(self._weights)))
+
+    @cached_property
+    def _weights(self) -> Ints:
+        """[device] By which a set of devices is numbered."""
+        return 1 << np.arange(self.count)
+
+    @cached_property
+    def _meetings_us(self) -> Floats:
+        """By number of a set of devices, what it costs to meet them."""
+        awaited = (np.arange(1 << self.count)[:, None] & self._weights) > 0
         found = np.zeros(awaited.shape[:-1])
         count = awaited.shape[-1]
         for device in range(count):

@@ -14,12 +14,13 @@ from codl.latency.predictor import Predictor
 from codl.partitioner.beam import BEAM
 from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.cost import Pricer
+from codl.partitioner.dominance import find_limits
 from codl.partitioner.dynamic import DynamicProgram
 from codl.partitioner.even import plan_host, plan_single
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.greedy import GreedyChains
 from codl.partitioner.moves import MoveCosts, find_move_costs
-from codl.partitioner.options import choose_candidates
+from codl.partitioner.options import Limits, choose_candidates
 from codl.partitioner.order import Unit, order_units
 from codl.partitioner.positions import Floats
 from codl.partitioner.states import Choice
@@ -136,14 +137,13 @@ class Planner:
         )
         if method is Method.GREEDY:
             return [greedy]
-        states = self._program.run(self._worthy, best=most)
+        states = self._program.run(self._worthy, self._singles, limits_us=self._limits_us, best=most)
         first, *others = [state.list_choices() for state in states]
         return [first, greedy, *others]
 
     def list_batches(self, position: int) -> list[ChainBatch]:
         """Return all that dynamic programming may make of a stretch that begins at a position."""
-        single = self._finder.make_single(position)
-        return [single, *map(choose_candidates, self._worthy.get(position, ()))]
+        return [self._singles[position], *map(choose_candidates, self._worthy.get(position, ()))]
 
     @cached_property
     def _worthy(self) -> Mapping[int, Sequence[ChainBatch]]:
@@ -159,6 +159,20 @@ class Planner:
     def price(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices with its price."""
         return self._pricer.price_all([self._write(choices)], self.arrangement)[0]
+
+    @cached_property
+    def _limits_us(self) -> Limits:
+        """By first and last position, what no candidate of a chain need take longer than."""
+        return find_limits(self._worthy, self._singles, self.graph, self._moves, most=self.max_chain_length)
+
+    @cached_property
+    def _singles(self) -> Mapping[int, ChainBatch]:
+        """By position, the candidates that run one operator whole; none for the host's."""
+        return {
+            place: self._finder.make_single(place)
+            for place, unit in enumerate(self._order)
+            if not unit.is_host
+        }
 
     @cached_property
     def _program(self) -> DynamicProgram:

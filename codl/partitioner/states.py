@@ -1,22 +1,48 @@
 """How a place in a network was reached: who has what of each tensor, and when every device is done."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codl.partitioner.chains import ChainBatch
+from codl.partitioner.chains import WHOLE, ChainBatch
+
+Owned = tuple[int, ...]
+"""How a tensor is divided among the devices: the axis, where each device's interval begins, where it ends;
+the position of the step that published it; by device, the axis along which it was sent something last, where
+that begins, and where it ends, which is no later where nothing was sent."""
 
 
-@dataclass(slots=True)
-class Owned:
-    """How a tensor is divided among the devices."""
+def own(axis: int, bounds: Sequence[int], *, since: int) -> Owned:
+    """Return how a tensor is divided that has just been published: nobody was sent anything.
 
-    axis: int
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    since: int
-    """Position of the step that published it."""
-    sent: tuple[tuple[int, int, int], ...]
-    """By device, axis and interval of what it was sent last; an empty interval at first."""
+    Args:
+        axis: Along which it is cut.
+        bounds: Of the devices' intervals, in order.
+        since: Position of the step that published it.
+    """
+    count = len(bounds) - 1
+    return (axis, *bounds[:-1], *bounds[1:], since, *(WHOLE,) * count, *(0,) * (2 * count))
+
+
+def list_parts(owned: Owned) -> list[tuple[int, int]]:
+    """Return each device's interval."""
+    count = count_devices(owned)
+    return list(zip(owned[1 : 1 + count], owned[1 + count : 1 + 2 * count], strict=True))
+
+
+def count_devices(owned: Owned) -> int:
+    """Return among how many devices a tensor is divided."""
+    return (len(owned) - 2) // 5
+
+
+def send(owned: Owned, axis: int, lows: Sequence[int], highs: Sequence[int]) -> Owned:
+    """Return who has what of a tensor after a step has read an interval of it on each device."""
+    count = count_devices(owned)
+    start = 2 + 2 * count
+    axes, before, behind = (list(owned[start + row * count : start + (row + 1) * count]) for row in range(3))
+    for device, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        if high > low:
+            axes[device], before[device], behind[device] = axis, low, high
+    return (*owned[:start], *axes, *before, *behind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,39 @@
+"""Candidates that are not looked at: no fast way is lost with them."""
+
+import pytest
+
+from codl.partitioner.options import make_options
+from codl.partitioner.planner import Method, Planner
+from codl.plan.sharing import Sharing, arrange_alike
+from tests.graphs import residual_block
+from tests.partitioner.profiles import make_predictors
+
+
+def _planner(meeting_us: float, sharing: Sharing) -> Planner:
+    return Planner(
+        graph=residual_block(height=64, channels=16),
+        predictors=make_predictors(slower=1.3, meeting_us=meeting_us),
+        arrangement=arrange_alike(sharing, 2),
+        beam=64,
+    )
+
+
+@pytest.mark.parametrize("sharing", [Sharing.COHERENT, Sharing.COPIED])
+@pytest.mark.parametrize("meeting_us", [0.0, 5.0, 50.0])
+def test_nothing_better_is_found_among_all_candidates(meeting_us: float, sharing: Sharing) -> None:
+    planner = _planner(meeting_us, sharing)
+    every = planner._program.run(planner._worthy, planner._singles, best=1)
+
+    (found, *_) = planner.list_choices(Method.DYNAMIC, 1)
+
+    assert planner.estimate_us(found) == pytest.approx(planner._program.find_end_us(every[0]), rel=0.02)
+
+
+def test_fewer_candidates_are_left_where_meetings_take_less() -> None:
+    counts = []
+    for meeting_us in (0.0, 1e4):
+        planner = _planner(meeting_us, Sharing.COHERENT)
+        heads = [[one, *planner._worthy.get(place, ())] for place, one in planner._singles.items()]
+        counts.append(sum(len(each.owners) for each in make_options(heads, planner._limits_us)))
+
+    assert counts[0] < counts[1]
