@@ -15,6 +15,7 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.latency.features import extract_features
 from codl.latency.predictor import Predictor, Times
+from codl.machine import DeviceInfo, DeviceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +89,7 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
 
 def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> list[_Group]:
     """Return what is launched for all questions, by sort."""
-    facts = [
-        (list_described_facts(predictor.info), predictor.info.work_group_multiple) for predictor in predictors
-    ]
+    facts = [_list_facts(predictor.info) for predictor in predictors]
     groups: dict[Hashable, _Group] = {}
     for place, question in enumerate(questions):
         alike: dict[Hashable, list[int]] = {}
@@ -110,3 +109,9 @@ def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[
             group.questions.append(place)
             group.batches.append(batches)
     return list(groups.values())
+
+
+def _list_facts(info: DeviceInfo) -> tuple[Hashable, ...]:
+    """Return all facts of a device that features depend on; work-groups come in waves on GPUs only."""
+    multiple = info.work_group_multiple if info.kind is DeviceKind.GPU else 1
+    return *list_described_facts(info), multiple
