@@ -28,8 +28,8 @@ IMAGE_AXES = (2, 1, 0)
 """Height, channels and batch: where plans cut images."""
 FIRST_CASES = 8
 """Of every row, before rows get what is due to them."""
-_LEAST_WEIGHT = 0.04
-"""Share of the samples that even a kernel of no network's time gets."""
+_LEAST_WEIGHT, _PEAK_WEIGHT = 0.02, 0.25
+"""Share of the samples that even a kernel of no network's time gets, and what of its largest share of any."""
 _FLOPS_PER_BYTE = 8.0
 """To weigh kernels before anything is measured."""
 _MOST_BYTES = 1 << 30
@@ -71,7 +71,7 @@ def share_out(
     """Return for each row of the table the layers to measure it on; rows that accept none are left out."""
     chosen: dict[str, list[Layer]] = {row.name: [] for row in rows}
     accepted: dict[str, list[Layer]] = {row.name: [] for row in rows}
-    work: dict[str, float] = dict.fromkeys(chosen, 0.0)
+    work: dict[str, dict[str, float]] = {row.name: {} for row in rows}
     totals: dict[str, float] = {}
     costs: list[tuple[str, Layer, float]] = []
     for layer in layers:
@@ -92,8 +92,9 @@ def share_out(
             for network, count in layer.uses.items():
                 totals[network] = totals.get(network, 0.0) + cost * count
     for name, layer, cost in costs:
-        work[name] += sum(cost * count / totals[network] for network, count in layer.uses.items())
-    wanted = {name: max(value / max(1, len(totals)), _LEAST_WEIGHT) for name, value in work.items()}
+        for network, count in layer.uses.items():
+            work[name][network] = work[name].get(network, 0.0) + cost * count / totals[network]
+    wanted = {name: _weigh(tuple(shares.values()), len(totals)) for name, shares in work.items()}
     known = [row for row in rows if accepted[row.name]]
     total = sum(wanted[row.name] for row in known)
     return tuple(
@@ -104,6 +105,12 @@ def share_out(
         )
         for row in known
     )
+
+
+def _weigh(shares: Sequence[float], networks: int) -> float:
+    """Return how many samples a kernel is worth: by its shares of the networks that use it, among so many."""
+    mean = sum(shares) / max(1, networks)
+    return max(mean, _PEAK_WEIGHT * max(shares, default=0.0), _LEAST_WEIGHT)
 
 
 def iterate_row(work: RowWork, info: DeviceInfo, *, seed: int = 0) -> Iterator[Case]:
@@ -238,7 +245,10 @@ def _draw_interval(length: int, rng: Generator, *, most: float, step: int = 1) -
 def _find_step(
     selection: Selection, layer: Layer, axis: int, info: DeviceInfo, rng: Generator, *, most: float
 ) -> list[Region]:
-    """Return two neighbouring sizes of a cut, up to a share of it, between which some unit count jumps."""
+    """Return two neighbouring sizes of a cut, up to a share of it, between which some unit count jumps.
+
+    Sizes between channels are mostly neighbours among those that planners ask for.
+    """
     length = layer.output[axis]
     graph = layer.make_graph()
     ends = np.arange(1, length + 1)
@@ -250,8 +260,10 @@ def _find_step(
     whole = Region.whole(layer.output)
     if not len(jumps):
         return [whole.cut(axis, 0, max(1, length // 2))]
-    end = int(rng.choice(jumps))
-    return [whole.cut(axis, 0, end), whole.cut(axis, 0, end + 1)]
+    step = _draw_step(axis, rng)
+    asked = jumps[(jumps % step == 0) & (jumps + step <= length)]
+    end, step = (int(rng.choice(asked)), step) if len(asked) else (int(rng.choice(jumps)), 1)
+    return [whole.cut(axis, 0, end), whole.cut(axis, 0, end + step)]
 
 
 def _cycle(layers: Sequence[Layer], rng: Generator, *, spread_first: bool = False) -> Iterator[Layer]:

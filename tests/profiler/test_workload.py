@@ -33,6 +33,25 @@ def test_weights_are_shares() -> None:
     assert all(work.weight > 0.005 for work in WORKS)
 
 
+def test_kernels_that_some_network_spends_its_time_on_weigh_more() -> None:
+    weights = {work.row.name: work.weight for work in WORKS}
+
+    assert weights["depthwise_conv2d_rows__buffer"] > 1.5 * weights["layout_pad__buffer"]
+    assert weights["conv2d_pointwise__buffer"] > 4 * weights["layout_pad__buffer"]
+
+
+def test_most_cuts_between_channels_lie_where_planners_cut() -> None:
+    ends = [
+        (case.region.begin[1], case.region.end[1], case.layer.output[1])
+        for case in draw(1500)
+        if len(case.layer.output) == 4 and case.region.end[1] - case.region.begin[1] < case.layer.output[1]
+    ]
+
+    aligned = [begin % 16 == 0 and (end % 16 == 0 or end == length) for begin, end, length in ends]
+    assert len(aligned) > 100
+    assert np.mean(aligned) > 0.6
+
+
 def test_every_kernel_comes_early() -> None:
     first = {case.selection.implementation.name for case in draw(400)}
 
