@@ -13,7 +13,7 @@ WHOLE = -1
 """Stands for an axis where a device reads or has all of a tensor."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Reading:
     """What each device needs of a tensor from outside a chain."""
 
@@ -32,11 +32,13 @@ class Reading:
         if self.axis != other.axis:
             is_any = (self.high > self.low) | (other.high > other.low)
             return Reading(axis=WHOLE, low=np.where(is_any, 0, FAR), high=np.where(is_any, 1, 0))
+        if np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high):
+            return self
         lows = [np.where(reading.high > reading.low, reading.low, FAR) for reading in (self, other)]
         return Reading(axis=self.axis, low=np.minimum(*lows), high=np.maximum(self.high, other.high))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class ChainBatch:
     """One stretch of nodes cut along one axis at many places."""
 

@@ -104,6 +104,7 @@ class ChainFinder:
         stretches = list(self._begin(axes))
         ranks = {id(stretch): rank for rank, stretch in enumerate(stretches)}
         found: list[tuple[int, ChainBatch]] = []
+        shares = {stretch.ends: list_shares(*stretch.ends, self._count)[:, 1] for stretch in stretches}
         sums = np.zeros((sum(one.count for one in stretches), self._count, 2))
         for back in range(self._most):
             entries = [self._enter(stretch, stretch.last - back) for stretch in stretches]
@@ -119,7 +120,17 @@ class ChainFinder:
             for place, (start, stretch) in enumerate(zip(starts, stretches, strict=True)):
                 if is_kept[place] and len(stretch.groups) == 1:
                     part = slice(start, start + stretch.count)
-                    batch = self._make(stretch, stretch.last - back, busy[part], span[part], least[place])
+                    batch = ChainBatch(
+                        first=stretch.last - back,
+                        last=stretch.last,
+                        axis=stretch.axis,
+                        bounds=stretch.bounds.copy(),
+                        reads=stretch.needs.copy(),
+                        busy_us=busy[part],
+                        span_us=span[part],
+                        ratios=shares[stretch.ends],
+                        least_us=least[place],
+                    )
                     found.append((ranks[id(stretch)], batch))
             stretches, sums = _keep(stretches, sums, is_kept)
         chains: dict[int, list[ChainBatch]] = {}
@@ -251,7 +262,7 @@ class ChainFinder:
                     reading = Reading(
                         axis=WHOLE, low=np.where(is_empty, FAR, 0), high=np.where(is_empty, 0, 1)
                     )
-                    _note(entry.stretch, name, reading)
+                    _note(entry.stretch.needs, name, reading)
         if not asked:
             return
         begin, end = self._lookup.read(
@@ -262,9 +273,9 @@ class ChainFinder:
         )
         start = 0
         for stretch, name in asked:
-            part = slice(start, start + stretch.count)
-            start = part.stop
-            _note(stretch, name, Reading(axis=stretch.axis, low=begin[part], high=end[part]))
+            stop = start + stretch.count
+            _note(stretch.needs, name, Reading(stretch.axis, begin[start:stop], end[start:stop]))
+            start = stop
 
     def _copy_inputs(self, entry: _Entry, taken: Floats) -> Floats:
         """Return what a concatenation costs as long as its inputs come from outside the chain.
@@ -291,21 +302,6 @@ class ChainFinder:
         us = np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
         return np.stack([us, np.zeros_like(us)], axis=2)
 
-    def _make(
-        self, stretch: _Stretch, first: int, busy_us: Floats, span_us: Floats, least_us: float
-    ) -> ChainBatch:
-        return ChainBatch(
-            first=first,
-            last=stretch.last,
-            axis=stretch.axis,
-            bounds=dict(stretch.bounds),
-            reads=dict(stretch.needs),
-            busy_us=busy_us,
-            span_us=span_us,
-            ratios=list_shares(*stretch.ends, self._count)[:, 1],
-            least_us=least_us,
-        )
-
 
 def _list_starts(stretches: Sequence[_Stretch]) -> list[int]:
     """Return where the candidates of each stretch begin when they stand one after the other."""
@@ -327,9 +323,9 @@ def _keep(
     return chosen, sums[np.repeat(is_kept, counts)]
 
 
-def _note(stretch: _Stretch, tensor: str, reading: Reading) -> None:
-    known = stretch.needs.get(tensor)
-    stretch.needs[tensor] = reading if known is None else known.join(reading)
+def _note(needs: dict[str, Reading], tensor: str, reading: Reading) -> None:
+    known = needs.get(tensor)
+    needs[tensor] = reading if known is None else known.join(reading)
 
 
 def _grow(stretch: _Stretch, member: _Member) -> None:

@@ -18,7 +18,7 @@ Limits = Mapping[tuple[int, int], float]
 NO_LIMITS: Limits = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Demand:
     """What candidates need of a tensor from outside, as in `Reading`."""
 
@@ -32,7 +32,7 @@ class Demand:
     """[candidate, device] Whether it is something."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Options:
     """Candidates of stretches with the same head."""
 
