@@ -13,6 +13,7 @@ Source:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 from codl.errors import ProfileError
 from codl.ir.graph import Graph
@@ -98,8 +99,12 @@ class Pricer:
         if sharer is None:
             find_reads = None if self.tables is None else self.tables.find_reads
             sharer = self._sharers[devices] = Sharer(self.graph, devices, find_reads)
-        sharer.share([step for plan in plans for step in plan.steps])
-        schedules = [make_schedule(self.graph, plan, arrangement, sharer=sharer) for plan in plans]
+        shares = sharer.share([step for plan in plans for step in plan.steps])
+        stops = list(accumulate((len(plan.steps) for plan in plans), initial=0))
+        schedules = [
+            make_schedule(self.graph, plan, arrangement, shares=shares[start:stop])
+            for plan, (start, stop) in zip(plans, pairwise(stops), strict=True)
+        ]
         return [
             Walk(self._durations, plan, schedule, arrangement, predictors, spans=spans)
             for plan, schedule in zip(plans, schedules, strict=True)

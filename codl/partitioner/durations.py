@@ -1,6 +1,6 @@
 """What slices, publications and transfers of one network take: a predictor is asked once about each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from codl.catalog.spec import Selection
 from codl.ir.graph import Graph, Node, Shape
 from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
+from codl.latency.questions import Question, answer_questions
 from codl.partitioner.sorts import Sorts
 from codl.partitioner.tables import Tables
 
@@ -54,12 +55,22 @@ class Durations:
                 self._known[key] = found_before
             else:
                 wanted.setdefault(key[:2], (node, []))[1].append(region)
-        for (device, sort), (node, regions) in wanted.items():
+        for device, predictor in self.predictors.items():
+            mine = [(sort, *asked) for (name, sort), asked in wanted.items() if name == device]
+            if mine:
+                self._ask(predictor, mine)
+
+    def _ask(self, predictor: Predictor, wanted: Sequence[tuple[int, Node, Sequence[Region]]]) -> None:
+        """Ask a predictor about regions of operators, each with the number of its sort."""
+        questions, keys = [], []
+        for sort, node, regions in wanted:
             distinct = list(dict.fromkeys(regions))
-            found = self.predictors[device].predict(node, self.graph, Boxes.of(distinct))
-            memory_us = found.us * found.memory_share
-            for region, us, slow in zip(distinct, found.us.tolist(), memory_us.tolist(), strict=True):
-                self._known[device, sort, region] = Time(us=us, memory_us=slow)
+            chosen = predictor.choose(node, self.graph)
+            questions.append(Question(node=node, out=Boxes.of(distinct), selections=(chosen,)))
+            keys += [(predictor.info.name, sort, region) for region in distinct]
+        found = answer_questions(questions, self.graph, [predictor])
+        for key, us, slow in zip(keys, found.us[0].tolist(), found.memory_us[0].tolist(), strict=True):
+            self._known[key] = Time(us=us, memory_us=slow)
 
     def time(self, node: Node, device: str, region: Region) -> Time:
         """Return what a slice takes that `learn` was told of."""

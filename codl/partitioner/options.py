@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -57,6 +58,7 @@ def make_options(heads: Sequence[Sequence[ChainBatch]], limits_us: Limits = NO_L
         heads: Stretches that begin at the same place, those that end sooner first; at least one each.
         limits_us: By first and last position, what no candidate of a chain may take longer than.
     """
+    heads = [[batch for batch in head if batch.least_us <= _find_limit(batch, limits_us)] for head in heads]
     batches = [batch for head in heads for batch in head]
     if not batches:
         return []
@@ -111,12 +113,16 @@ def choose_candidates(batch: ChainBatch) -> ChainBatch:
     return batch.choose(places)
 
 
+def _find_limit(batch: ChainBatch, limits_us: Limits) -> float:
+    return inf if batch.axis == WHOLE else limits_us.get((batch.first, batch.last), inf)
+
+
 def _find_best(
     batches: Sequence[ChainBatch], counts: Sequence[int], limits_us: Limits = NO_LIMITS
 ) -> tuple[Ints, Ints]:
     """Return the best candidates of each stretch, counted within it, and the stretches' places."""
     is_whole = np.array([batch.axis == WHOLE for batch in batches])[:, None]
-    limits = np.array([limits_us.get((batch.first, batch.last), np.inf) for batch in batches])[:, None]
+    limits = np.array([_find_limit(batch, limits_us) for batch in batches])[:, None]
     sizes = np.array(counts)[:, None]
     table = np.full((len(batches), int(sizes.max())), np.inf)
     table[np.arange(table.shape[1]) < sizes] = np.concatenate([batch.span_us for batch in batches])

@@ -78,12 +78,16 @@ class Residency:
         present = self._present.get((tensor, device), [])
         self._present[tensor, device] = [rest for box in present for rest in box.subtract(region)]
 
+    def has(self, tensor: str, region: Region, device: int) -> bool:
+        """Return whether ``region`` of ``tensor`` lies within what was made valid on ``device`` at once."""
+        present = self._present.get((tensor, device), ())
+        return any(box.contains(region) for box in present)
+
     def request(self, tensor: str, region: Region, device: int) -> tuple[Transfer, ...]:
         """Return, and note as done, the transfers that make ``region`` of ``tensor`` valid on ``device``."""
         present = self._present.setdefault((tensor, device), [])
-        for box in present:
-            if box.contains(region):
-                return ()
+        if any(box.contains(region) for box in present):
+            return ()
         missing = [region]
         for box in present:
             missing = [rest for piece in missing for rest in piece.subtract(box)]

@@ -106,7 +106,11 @@ class Schedule:
 
 
 def make_schedule(
-    graph: Graph, plan: Plan, arrangement: Arrangement, *, sharer: Sharer | None = None
+    graph: Graph,
+    plan: Plan,
+    arrangement: Arrangement,
+    *,
+    shares: tuple[tuple[Share, ...], ...] | None = None,
 ) -> Schedule:
     """Return what a run of ``plan`` does.
 
@@ -114,11 +118,10 @@ def make_schedule(
         graph: The network.
         plan: A sound plan of it.
         arrangement: How its devices see each other's results.
-        sharer: Who has followed other plans of the network for the same devices.
+        shares: What each device does in each step, where that is known already.
     """
-    if sharer is None:
-        sharer = Sharer(graph, plan.devices)
-    shares = sharer.share(plan.steps)
+    if shares is None:
+        shares = Sharer(graph, plan.devices).share(plan.steps)
     return _Scheduler(graph, plan, shares, arrangement).run()
 
 
@@ -146,7 +149,8 @@ class _Scheduler:
                 continue
             self._bring_inputs(shares)
             for device, share in enumerate(shares):
-                self._launch(index, share, device)
+                if share.computes:
+                    self._launch(index, share, device)
         self._meet(self._busy)
         for tensor in self._graph.outputs:
             if not self._graph.tensors[tensor].is_on_host:
@@ -180,11 +184,13 @@ class _Scheduler:
             transfer
             for device, share in enumerate(shares)
             for tensor, region in share.reads.items()
+            if not self._residency.has(tensor, region, device)
             for transfer in self._request(tensor, region, device)
         ]
-        self._meet_sources(transfers)
-        for transfer in transfers:
-            self._actions.extend(self._move(transfer))
+        if transfers:
+            self._meet_sources(transfers)
+            for transfer in transfers:
+                self._actions.extend(self._move(transfer))
 
     def _call(self, index: int, step: Host) -> None:
         """Schedule a step of the host: whole tensors come to it, held while it reads them, and go from it."""

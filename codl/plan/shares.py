@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Boxes, Region, input_boxes
-from codl.plan.residency import step_nodes
-from codl.plan.steps import Host, Run, Step
+from codl.plan.steps import Chain, Run, Step
 
 FindReads = Callable[[Node], Sequence[Region]]
 """What a whole operator reads of each input."""
@@ -58,30 +58,52 @@ def share_steps(
         devices: Names of the devices of all plans.
         find_reads: What a whole operator reads of each input, where that is known already.
     """
-    tasks = [[_begin(step, graph, devices, index) for index in range(len(devices))] for step in steps]
-    _follow_back([task for each in tasks for task in each if task is not None], graph, find_reads)
-    return [tuple(_NOTHING if task is None else _finish(task, graph) for task in each) for each in tasks]
+    ask = None if find_reads is None else cache(find_reads)
+    tasks = {
+        place: [_begin(step, graph, index) for index in range(len(devices))]
+        for place, step in enumerate(steps)
+        if isinstance(step, Chain)
+    }
+    _follow_back([task for each in tasks.values() for task in each if task is not None], graph, ask)
+    found = {
+        place: tuple([_NOTHING if task is None else _finish(task, graph) for task in each])
+        for place, each in tasks.items()
+    }
+    names = dict.fromkeys([step.node for step in steps if isinstance(step, Run)])
+    whole = {name: _share_whole(graph.nodes_by_name[name], graph, ask) for name in names}
+    return [
+        found[place]
+        if place in found
+        else tuple([whole[step.node] if name == step.device else _NOTHING for name in devices])
+        if isinstance(step, Run)
+        else (_NOTHING,) * len(devices)
+        for place, step in enumerate(steps)
+    ]
 
 
-def _begin(step: Step, graph: Graph, devices: Sequence[str], index: int) -> _Task | None:
-    """Return what a device owns of what a step publishes; None where it has nothing to do."""
+def _share_whole(node: Node, graph: Graph, find_reads: FindReads | None) -> Share:
+    """Return what a device does that computes a whole node."""
+    region = Region.whole(graph.shape(node.output))
+    if region.is_empty:
+        return Share(computes={}, publishes={node.output: region}, reads={})
+    needs: dict[str, Region] = {}
+    for tensor, part in _find_reads(node, graph, [region], find_reads)[region]:
+        known = needs.get(tensor)
+        needs[tensor] = part if known is None else known.hull(part)
+    return Share(computes={node.name: region}, publishes={node.output: region}, reads=needs)
+
+
+def _begin(chain: Chain, graph: Graph, index: int) -> _Task | None:
+    """Return what a device owns of what a chain publishes; None where it has nothing to do."""
     owned = {}
-    if isinstance(step, Host):
-        return None
-    if isinstance(step, Run):
-        if devices[index] != step.device:
-            return None
-        tensor = graph.nodes_by_name[step.node].output
-        owned[tensor] = Region.whole(graph.shape(tensor))
-    else:
-        for cut in step.cuts:
-            whole = Region.whole(graph.shape(cut.tensor))
-            part = whole.cut(cut.axis, cut.bounds[index], cut.bounds[index + 1])
-            if not part.is_empty:
-                owned[cut.tensor] = part
+    for cut in chain.cuts:
+        whole = Region.whole(graph.shape(cut.tensor))
+        part = whole.cut(cut.axis, cut.bounds[index], cut.bounds[index + 1])
+        if not part.is_empty:
+            owned[cut.tensor] = part
     if not owned:
         return None
-    return _Task(names=step_nodes(step), owned=owned, needs=dict(owned), computes={})
+    return _Task(names=chain.nodes, owned=owned, needs=dict(owned), computes={})
 
 
 def _follow_back(tasks: Iterable[_Task], graph: Graph, find_reads: FindReads | None) -> None:
@@ -157,11 +179,13 @@ class Sharer:
 
     def __init__(self, graph: Graph, devices: Sequence[str], find_reads: FindReads | None = None) -> None:
         self._graph, self._devices, self._find_reads = graph, tuple(devices), find_reads
-        self._known: dict[Step, tuple[Share, ...]] = {}
+        self._known: dict[object, tuple[Share, ...]] = {}
 
     def share(self, steps: Sequence[Step]) -> tuple[tuple[Share, ...], ...]:
         """Return what `share_step` does for each step."""
-        unknown = list(dict.fromkeys(step for step in steps if step not in self._known))
-        found = share_steps(unknown, self._graph, self._devices, self._find_reads)
-        self._known.update(zip(unknown, found, strict=True))
-        return tuple(self._known[step] for step in steps)
+        keys = [(step.node, step.device) if isinstance(step, Run) else step for step in steps]
+        unknown = {key: step for key, step in zip(keys, steps, strict=True) if key not in self._known}
+        if unknown:
+            found = share_steps(list(unknown.values()), self._graph, self._devices, self._find_reads)
+            self._known.update(zip(unknown, found, strict=True))
+        return tuple([self._known[key] for key in keys])
