@@ -141,7 +141,8 @@ class DynamicProgram:
         meeting_us = self._moves.find_meeting_us(awaited)
         ends = np.where(awaited, before, 0.0)
         latest = reduce(np.maximum, [ends[:, :, device] for device in range(self._devices)])
-        host_us = np.where(meeting_us > 0, np.maximum(host_us, latest) + meeting_us, host_us)
+        is_any = reduce(np.logical_or, [awaited[:, :, device] for device in range(self._devices)])
+        host_us = np.where(is_any, np.maximum(host_us, latest) + meeting_us, host_us)
         load = options.busy_us[None]
         if moving is not None and queued is not None:
             host_us = host_us + moving

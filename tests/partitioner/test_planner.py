@@ -1,16 +1,21 @@
 """Planners with profiles: sound plans, none dearer than what a lesser planner finds."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codl.assets import profiles_dir
+from codl.devices.memory import arrange
 from codl.errors import PlanError
 from codl.frontend import load_model
 from codl.ir.graph import Graph
+from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
+from codl.latency.store import SIMULATED
 from codl.partitioner import options
 from codl.partitioner.cost import price_plan
 from codl.partitioner.planner import Method, Planner
@@ -229,3 +234,15 @@ def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
             choice = Choice(first=batch.first, last=batch.last, batch=batch, index=index)
             for rest in _list_all(planner, batch.last + 1):
                 yield [choice, *rest]
+
+
+def test_estimates_are_close_to_prices_where_waiting_itself_takes_nothing() -> None:
+    profiles = [
+        load_profile(profiles_dir() / SIMULATED / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu")
+    ]
+    predictors = [Predictor(replace(profile, wait_us=0.0), profile.info) for profile in profiles]
+    arrangement = arrange([profile.info for profile in profiles])
+    planner = Planner(graph=load("squeezenet"), predictors=predictors, arrangement=arrangement)
+
+    for choices in planner.list_choices(Method.DYNAMIC, 2):
+        assert planner.estimate_us(choices) == pytest.approx(planner.price(choices).predicted_us, rel=0.1)
