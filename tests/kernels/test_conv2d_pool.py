@@ -1,4 +1,4 @@
-"""Convolutions by minimal filtering with the maxima of 2 x 2 of their values in one kernel."""
+"""Convolutions with the maxima of 2 x 2 of their values in one kernel."""
 
 from dataclasses import replace
 
@@ -16,8 +16,9 @@ from tests.catalog.nodes import device_info
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import ACTIVATIONS, assert_right, cut, run_node, run_onnx
 
-FUSED, STAGED = IMPLEMENTATIONS
-EACH_ROW = pytest.mark.parametrize("row", IMPLEMENTATIONS, ids=["fused", "staged"])
+*WINOGRAD, PATCH = IMPLEMENTATIONS
+FUSED, STAGED = WINOGRAD
+EACH_ROW = pytest.mark.parametrize("row", WINOGRAD, ids=["fused", "staged"])
 SMALL: Parameters = {"TILE": 4, "FETCH": 0, "MR": 4, "NR": 8, "VECTOR": 4}
 RELU = Epilogue(activation=Activation(kind=ActivationKind.RELU))
 HALVE = Pool2d(kind=PoolKind.MAX, kernel=(2, 2), stride=(2, 2))
@@ -133,3 +134,48 @@ def test_leaves_values_alone_that_others_read() -> None:
     assert find_halved(second, replace(graph, nodes=(first, second, other), tensors=tensors)) is None
     added, _, _ = halved(epilogue=Epilogue(residual=ResidualOrder.BEFORE))
     assert find_halved(added.nodes[-1], added) is None
+
+
+PATCHES: dict[str, dict[str, object]] = {
+    "usual": {},
+    "odd": {"image": (11, 9)},
+    "long-rows": {"image": (6, 50), "outputs": 24},
+    "batch": {"batch": 3, "has_bias": False},
+    "strided": {"image": (13, 18), "stride": (2, 2), "kernel": (7, 7), "pads": (3, 3, 3, 3)},
+    "narrow": {"outputs": 5},
+    "no-padding": {"pads": (0, 0, 0, 0), "inputs": 1},
+}
+
+
+@pytest.mark.parametrize("parameters", [(4, 2, 4), (6, 1, 8), (5, 3, 4)], ids=str)
+@pytest.mark.parametrize("facts", PATCHES.values(), ids=PATCHES)
+def test_patches_agree_with_onnx_runtime_and_cuts_keep_bits(
+    device: Device, facts: dict[str, object], parameters: tuple[int, int, int]
+) -> None:
+    graph, feeds, reference = halved(HALVE, **{"inputs": 3, "tile": (1, 1)} | facts)
+    shape = reference.shape
+    if shape[1] < parameters[2]:
+        pytest.skip("a vector is wider than all channels")
+    slices = [
+        *cut(shape, 1, [1, shape[1] // 2]),
+        *cut(shape, 2, [1]),
+        *cut(shape, 3, [shape[3] // 2]),
+        Region.whole(shape).cut(1, 2, 5).cut(2, 1, 4).cut(3, 1, shape[3]),
+    ]
+    selection = Selection(
+        implementation=PATCH, parameters=dict(zip(("MR", "VECTORS", "VECTOR"), parameters, strict=True))
+    )
+    slices = [region for region in slices if not region.is_empty]
+    assert_right(device, graph, feeds, reference, slices=slices, selection=selection)
+
+
+@pytest.mark.parametrize("kind", list(ActivationKind))
+def test_patches_take_frequent_activations(device: Device, kind: ActivationKind) -> None:
+    activation = Activation(kind=kind, alpha=0.1, beta=0.6)
+    graph, feeds, reference = halved(inputs=3, tile=(1, 1), epilogue=Epilogue(activation=activation))
+    parameters = PATCH.accepts(graph.nodes[-1], graph, device.info)
+    is_frequent = kind in ("identity", "relu", "clip", "leaky_relu")
+    assert (parameters is not None) == is_frequent
+    if parameters is not None:
+        selection = Selection(implementation=PATCH, parameters=parameters)
+        assert_right(device, graph, feeds, reference, selection=selection)

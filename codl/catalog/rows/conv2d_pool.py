@@ -1,16 +1,23 @@
-"""Rows over two nodes: a convolution by minimal filtering, and maxima of 2 x 2 of its values behind it."""
+"""Rows over two nodes: a convolution, and the maxima of 2 x 2 of its values behind it."""
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from codl.catalog.rows import conv2d_winograd
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, plain_arg
+import numpy as np
+
+from codl.catalog.rows import conv2d_patch, conv2d_winograd
+from codl.catalog.spec import Implementation, LaunchBatch, Parameters, kernel_box, plain_arg
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
-from codl.ir.ops import Epilogue, Pool2d, PoolKind, ResidualOrder
+from codl.ir.ops import ActivationKind, Epilogue, Pool2d, PoolKind, ResidualOrder
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
 _SIDE = 2
+_FREQUENT = (ActivationKind.IDENTITY, ActivationKind.RELU, ActivationKind.CLIP, ActivationKind.LEAKY_RELU)
+"""Activations of kernels/common/plain.h."""
+_MOST_ROW_BYTES = 256 << 10
+"""Most bytes of the values of two output rows: a part of a core's cache."""
 
 
 def find_halved(node: Node, graph: Graph) -> Node | None:
@@ -58,21 +65,45 @@ def _describe(
     return *first, replace(last, written_bytes=FLOAT_BYTES * out.size)
 
 
+def _accept_patch(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementation) -> Parameters | None:
+    convolution, parameters = find_halved(node, graph), _accept(node, graph, info, row=row)
+    if convolution is None or parameters is None or convolution.epilogue.activation.kind not in _FREQUENT:
+        return None
+    _, outputs, _, width = graph.shape(convolution.output)
+    most = min(_MOST_ROW_BYTES, info.local_memory_bytes // _SIDE)
+    is_small = FLOAT_BYTES * _SIDE * width * outputs <= most
+    return parameters if is_small and outputs >= parameters["VECTOR"] else None
+
+
+def _describe_patch(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters, *, row: Implementation
+) -> tuple[LaunchBatch, ...]:
+    (batch,) = _describe(node, graph, out, info, parameters, row=row)
+    assert batch.local is not None
+    begin, end = kernel_box(out)
+    values = _SIDE * _SIDE * (end - begin)[:, 2] * graph.shape(node.output)[1]
+    size = batch.global_size // np.array([_SIDE, 1, 1])
+    return (replace(batch, global_size=size, local=batch.local + values),)
+
+
 def _name(row: Implementation) -> str:
     return row.name.replace("__", "_pool__")
 
 
-def _pool(row: Implementation) -> Implementation:
+def _pool(row: Implementation, *, accept: Any = _accept, describe: Any = _describe) -> Implementation:
     """Return the row that takes the maxima of a row's values."""
     return replace(
         row,
         name=_name(row),
         source=f"conv2d/{_name(row)}.cl",
-        accepts=partial(_accept, row=row),
+        accepts=partial(accept, row=row),
         fits=partial(_fits, row=row),
-        describe=partial(_describe, row=row),
+        describe=partial(describe, row=row),
         inner_loop=None,
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = tuple(map(_pool, conv2d_winograd.IMPLEMENTATIONS))
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    *map(_pool, conv2d_winograd.IMPLEMENTATIONS),
+    *(_pool(row, accept=_accept_patch, describe=_describe_patch) for row in conv2d_patch.IMPLEMENTATIONS),
+)
