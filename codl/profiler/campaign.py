@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, restore_case, teach
-from codl.profiler.workload import iterate_near, iterate_row, merge, share_out
+from codl.profiler.workload import FIRST_CASES, iterate_near, iterate_row, merge, share_out
 
 _FIRST = 0.6
 """Share of the budget for the workload as it is; the rest goes where errors are."""
@@ -118,6 +118,8 @@ class Campaign:
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
         planned = map(_plan, merge(self._works, streams))
         yield from self._take(planned, done, _FIRST, "workload", least=_LEAST_CASES)
+        missing = FIRST_CASES * len(self._works) - len(done)  # rows that know nothing predict nothing
+        yield from self._take(islice(planned, max(0, missing)), done, 1 - _AGAIN - _DRAIN, "workload")
         for index in range(_ROUNDS):
             until = _FIRST + (1 - _AGAIN - _DRAIN - _FIRST) * (index + 1) / _ROUNDS
             if self._used() < until:

@@ -5,7 +5,7 @@ Everything is drawn from seeded generators: a second start of the profiler wants
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from math import prod
 
 import numpy as np
@@ -56,6 +56,8 @@ class RowWork:
     row: Implementation
     layers: tuple[Layer, ...]
     """Those it is chosen for, or all that it accepts when it is chosen for none."""
+    leading: tuple[Layer, ...]
+    """Those of the program that most of them want: one that is built once teaches soonest."""
     weight: float
     """Its share of the networks' work, roughly; sums to 1 over all rows."""
 
@@ -71,6 +73,7 @@ def share_out(
     """Return for each row of the table the layers to measure it on; rows that accept none are left out."""
     chosen: dict[str, list[Layer]] = {row.name: [] for row in rows}
     accepted: dict[str, list[Layer]] = {row.name: [] for row in rows}
+    programs: dict[str, dict[str, list[Layer]]] = {row.name: {} for row in rows}
     work: dict[str, dict[str, float]] = {row.name: {} for row in rows}
     totals: dict[str, float] = {}
     costs: list[tuple[str, Layer, float]] = []
@@ -87,6 +90,7 @@ def share_out(
         name = selection.implementation.name
         if name in chosen:
             chosen[name].append(layer)
+            programs[name].setdefault(str(selection), []).append(layer)
             cost = _guess_cost(layer, selection, info)
             costs.append((name, layer, cost))
             for network, count in layer.uses.items():
@@ -101,10 +105,16 @@ def share_out(
         RowWork(
             row=row,
             layers=tuple(chosen[row.name] or accepted[row.name]),
+            leading=_find_longest([*programs[row.name].values()] or [accepted[row.name]]),
             weight=wanted[row.name] / total,
         )
         for row in known
     )
+
+
+def _find_longest(lists: Sequence[Sequence[Layer]]) -> tuple[Layer, ...]:
+    longest = max(lists, key=len)
+    return tuple(longest)
 
 
 def _weigh(shares: Sequence[float], networks: int) -> float:
@@ -114,10 +124,17 @@ def _weigh(shares: Sequence[float], networks: int) -> float:
 
 
 def iterate_row(work: RowWork, info: DeviceInfo, *, seed: int = 0) -> Iterator[Case]:
-    """Yield the cases of one row for ever, each kind in turn: no layer comes twice before all came once."""
+    """Yield the cases of one row for ever, each kind in turn, first of all some of its leading layers.
+
+    Later no layer comes twice before all came once.
+    """
     rng = np.random.default_rng([seed, *work.row.name.encode()])
-    wholes = _cycle(work.layers, rng, spread_first=True)
-    others = _cycle(work.layers, rng)
+    some = FIRST_CASES // 2
+    wholes = chain(
+        islice(_cycle(work.leading, rng, spread_first=True), some),
+        _cycle(work.layers, rng, spread_first=True),
+    )
+    others = chain(islice(_cycle(work.leading, rng), some), _cycle(work.layers, rng))
     seen: set[str] = set()
     idle = 0
     while idle < 100:

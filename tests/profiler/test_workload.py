@@ -58,6 +58,13 @@ def test_every_kernel_comes_early() -> None:
     assert first == {work.row.name for work in WORKS}
 
 
+@pytest.mark.parametrize("work", WORKS, ids=[work.row.name for work in WORKS])
+def test_first_cases_want_few_programs(work: RowWork) -> None:
+    first = list(islice(iterate_row(work, INFO), 6))
+
+    assert len({str(case.selection) for case in first}) <= 2
+
+
 def test_regions_lie_inside_their_layers() -> None:
     for case in draw(600):
         whole = Region.whole(case.layer.output)
