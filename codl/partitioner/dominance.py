@@ -4,7 +4,7 @@ A candidate that takes longer than another way through the same operators, all m
 way and around it paid, is not looked at.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -19,47 +19,68 @@ _UNEVEN = 1.03
 what one step divides badly the next one makes good."""
 
 
-def find_limits(
-    chains: Mapping[int, Sequence[ChainBatch]],
-    singles: Mapping[int, ChainBatch],
-    graph: Graph,
-    moves: MoveCosts,
-    *,
-    most: int,
-) -> Limits:
-    """Return, by first and last position, what no candidate of a chain need take longer than.
+_FOLLOWED = 1.1
+"""As `_UNEVEN`, for stretches that are followed further back: greedy chains take some that others pass by."""
+
+
+class Ways:
+    """The fastest ways known through stretches, found while these grow.
 
     Args:
-        chains: By position of the head.
         singles: By position, whole operators; none for the host's.
         graph: The network.
         moves: What transfers and meetings cost.
         most: Longest chain, in nodes.
     """
-    meeting_us = float(moves.find_meeting_us(np.ones((1, moves.count), bool))[0])
-    sending: dict[str, float] = {}
-    around: dict[tuple[int, int], float] = {}
-    count = 1 + max(singles, default=0)
-    ways = np.full((most, count), np.inf)
-    for batch in (*singles.values(), *(batch for batches in chains.values() for batch in batches)):
-        us = meeting_us
-        if not moves.is_free:
-            for tensor in (*batch.reads, *batch.bounds):
-                if tensor not in sending:
-                    sending[tensor] = _find_most_us(graph.shape(tensor), moves)
-                us += sending[tensor]
-        key = batch.first, batch.last
-        place = batch.last - batch.first, batch.first
-        ways[place] = min(ways[place], batch.least_us + us)
-        around[key] = max(around.get(key, 0.0), us)
-    for length in range(1, min(most, count)):
-        firsts = slice(0, count - length)
-        for middle in range(length):
-            behind = ways[length - 1 - middle, middle + 1 :][: count - length]
-            ways[length, firsts] = np.minimum(ways[length, firsts], ways[middle, firsts] + behind)
-    return {
-        (first, last): _UNEVEN * float(ways[last - first, first]) + us for (first, last), us in around.items()
-    }
+
+    def __init__(
+        self, singles: Mapping[int, ChainBatch], graph: Graph, moves: MoveCosts, *, most: int
+    ) -> None:
+        self._graph, self._moves = graph, moves
+        self._meeting_us = float(moves.find_meeting_us(np.ones((1, moves.count), bool))[0])
+        self._sending: dict[str, float] = {}
+        self._around: dict[tuple[int, int], float] = {}
+        self._least = np.full((most, 1 + max(singles, default=0)), np.inf)
+        """[nodes - 1, first position]"""
+        for place, batch in singles.items():
+            self._least[0, place] = batch.least_us + self.find_sharing_us((*batch.reads, *batch.bounds))
+
+    def find_sharing_us(self, tensors: Iterable[str]) -> float:
+        """Return the most that a stretch pays for a meeting and for tensors that it reads and publishes."""
+        us = self._meeting_us
+        if self._moves.is_free:
+            return us
+        for tensor in tensors:
+            if tensor not in self._sending:
+                self._sending[tensor] = _find_most_us(self._graph.shape(tensor), self._moves)
+            us += self._sending[tensor]
+        return us
+
+    def grow(self, length: int) -> None:
+        """Find ways through stretches of so many nodes that consist of ways through shorter ones."""
+        count = self._least.shape[1] - length + 1
+        for middle in range(length - 1) if count > 0 else ():
+            behind = self._least[length - 2 - middle, middle + 1 :][:count]
+            way = self._least[middle, :count] + behind
+            self._least[length - 1, :count] = np.minimum(self._least[length - 1, :count], way)
+
+    def note(self, first: int, last: int, *, least_us: float, sharing_us: float) -> None:
+        """Note that a chain is a way through a stretch."""
+        place, key = (last - first, first), (first, last)
+        self._least[place] = min(self._least[place], least_us + sharing_us)
+        self._around[key] = max(self._around.get(key, 0.0), sharing_us)
+
+    def find_limit_us(self, first: int, last: int, sharing_us: float, *, uneven: float = _FOLLOWED) -> float:
+        """Return what no candidate of a chain need take longer than, for it to be followed further back."""
+        return uneven * float(self._least[last - first, first]) + sharing_us
+
+    @property
+    def limits_us(self) -> Limits:
+        """By first and last position, what no candidate of a chain need take longer than."""
+        return {
+            (first, last): self.find_limit_us(first, last, us, uneven=_UNEVEN)
+            for (first, last), us in self._around.items()
+        }
 
 
 def _find_most_us(shape: Sequence[int], moves: MoveCosts) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
 from codl.partitioner.chains import WHOLE, ChainBatch, Reading, make_single
+from codl.partitioner.dominance import Ways
 from codl.partitioner.lookup import Lookup
 from codl.partitioner.needs import Need
 from codl.partitioner.order import Unit
@@ -95,11 +96,14 @@ class ChainFinder:
         self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
         self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
-    def find_all(self, axes: Sequence[int] | None = None) -> dict[int, list[ChainBatch]]:
+    def find_all(
+        self, axes: Sequence[int] | None = None, *, ways: Ways | None = None
+    ) -> dict[int, list[ChainBatch]]:
         """Return by position of the head all chains: by tail, by axis, and of the tail the shortest first.
 
         Args:
             axes: Those that may be cut; None for all.
+            ways: Where to note what takes how long; chains that take longer than other ways are left out.
         """
         stretches = list(self._begin(axes))
         ranks = {id(stretch): rank for rank, stretch in enumerate(stretches)}
@@ -117,6 +121,9 @@ class ChainFinder:
             starts = _list_starts(stretches)
             least = np.minimum.reduceat(span, starts).tolist()
             is_kept = [us <= _EATEN * min(one.alone_us) for us, one in zip(least, stretches, strict=True)]
+            if ways is not None:
+                is_near = _compare(stretches, least, ways, length=back + 1)
+                is_kept = [one and other for one, other in zip(is_kept, is_near, strict=True)]
             for place, (start, stretch) in enumerate(zip(starts, stretches, strict=True)):
                 if is_kept[place] and len(stretch.groups) == 1:
                     part = slice(start, start + stretch.count)
@@ -301,6 +308,19 @@ class ChainFinder:
         moved = 2.0 * size_bytes * part / length / self._tables.bandwidths
         us = np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
         return np.stack([us, np.zeros_like(us)], axis=2)
+
+
+def _compare(stretches: Sequence[_Stretch], least: Sequence[float], ways: Ways, *, length: int) -> list[bool]:
+    """Return which stretches of so many nodes take no longer than other ways through them."""
+    ways.grow(length)
+    asked = [
+        (stretch.last - length + 1, stretch.last, us, ways.find_sharing_us((*stretch.needs, *stretch.bounds)))
+        for stretch, us in zip(stretches, least, strict=True)
+    ]
+    for stretch, (first, last, us, sharing_us) in zip(stretches, asked, strict=True):
+        if len(stretch.groups) == 1:
+            ways.note(first, last, least_us=us, sharing_us=sharing_us)
+    return [us <= ways.find_limit_us(first, last, sharing_us) for first, last, us, sharing_us in asked]
 
 
 def _list_starts(stretches: Sequence[_Stretch]) -> list[int]:

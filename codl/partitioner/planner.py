@@ -14,7 +14,7 @@ from codl.latency.predictor import Predictor
 from codl.partitioner.beam import BEAM
 from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.cost import Pricer
-from codl.partitioner.dominance import find_limits
+from codl.partitioner.dominance import Ways
 from codl.partitioner.dynamic import DynamicProgram
 from codl.partitioner.even import plan_host, plan_single
 from codl.partitioner.finder import ChainFinder
@@ -124,7 +124,7 @@ class Planner:
     @cached_property
     def chains(self) -> Mapping[int, Sequence[ChainBatch]]:
         """By position of the head, all chains."""
-        return self._finder.find_all(self.axes)
+        return self._finder.find_all(self.axes, ways=self._ways)
 
     def list_choices(self, method: Method, most: int) -> list[list[Choice]]:
         """Return what a method chooses for each stretch of the network, in several ways; as in `rank`.
@@ -163,7 +163,11 @@ class Planner:
     @cached_property
     def _limits_us(self) -> Limits:
         """By first and last position, what no candidate of a chain need take longer than."""
-        return find_limits(self._worthy, self._singles, self.graph, self._moves, most=self.max_chain_length)
+        return self._ways.limits_us if self.chains else {}
+
+    @cached_property
+    def _ways(self) -> Ways:
+        return Ways(self._singles, self.graph, self._moves, most=self.max_chain_length)
 
     @cached_property
     def _singles(self) -> Mapping[int, ChainBatch]:

@@ -1,9 +1,11 @@
 """From what a user asks for to a plan: planners by name, devices by name, the defaults."""
 
+import gc
 import logging
 import os
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -97,13 +99,15 @@ def rank_plans(
     method = METHODS.get(planner)
     if method is not None:
         chosen = [known[name] for name in devices]
-        found = Planner(
+        made = Planner(
             graph=graph,
             predictors=chosen,
             arrangement=arrange([predictor.info for predictor in chosen]),
             max_chain_length=max_chain_length,
             axes=axes,
-        ).rank(method, most=most)
+        )
+        with _pause_collector():
+            found = made.rank(method, most=most)
     elif planner == "even":
         extra: dict[str, Any] = {} if axes is None else {"axes": axes}
         found = [plan_even(graph, devices=devices, ratios=ratios, max_chain_length=max_chain_length, **extra)]
@@ -114,6 +118,18 @@ def rank_plans(
         found = [predict_plan(plan, graph, predictors) for plan in found]
     taken_ms = (time.perf_counter() - start) * 1e3
     return [replace(plan, planning_ms=taken_ms) for plan in found]
+
+
+@contextmanager
+def _pause_collector() -> Iterator[None]:
+    """Let planners make values, none of which are circular, without anyone looking for circles among them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def predict_plan(plan: Plan, graph: Graph, predictors: Sequence[Predictor]) -> Plan:

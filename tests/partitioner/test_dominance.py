@@ -22,18 +22,22 @@ def _planner(meeting_us: float, sharing: Sharing) -> Planner:
 @pytest.mark.parametrize("meeting_us", [0.0, 5.0, 50.0])
 def test_nothing_better_is_found_among_all_candidates(meeting_us: float, sharing: Sharing) -> None:
     planner = _planner(meeting_us, sharing)
-    every = planner._program.run(planner._worthy, planner._singles, best=1)
+    chains = planner._finder.find_all()
+    every = planner._program.run(chains, planner._singles, best=1)
 
     (found, *_) = planner.list_choices(Method.DYNAMIC, 1)
 
     assert planner.estimate_us(found) == pytest.approx(planner._program.find_end_us(every[0]), rel=0.02)
 
 
-def test_fewer_candidates_are_left_where_meetings_take_less() -> None:
-    counts = []
-    for meeting_us in (0.0, 1e4):
-        planner = _planner(meeting_us, Sharing.COHERENT)
-        heads = [[one, *planner._worthy.get(place, ())] for place, one in planner._singles.items()]
-        counts.append(sum(len(each.owners) for each in make_options(heads, planner._limits_us)))
+def test_fewer_chains_are_followed_where_meetings_take_less() -> None:
+    planners = [_planner(meeting_us, Sharing.COHERENT) for meeting_us in (0.0, 1e4)]
+
+    counts = [sum(map(len, planner.chains.values())) for planner in planners]
+    heads = [
+        make_options([[one, *each._worthy.get(at, ())] for at, one in each._singles.items()], each._limits_us)
+        for each in planners
+    ]
 
     assert counts[0] < counts[1]
+    assert sum(len(one.owners) for one in heads[0]) < sum(len(one.owners) for one in heads[1])
