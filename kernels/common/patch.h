@@ -135,8 +135,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         }
     }
 #if POOL
-    store_maxima(dst + AT(dst, n, first_row / SIDE, col_begin / SIDE, 0), dst_w, patch + kernel_h * line_floats, columns,
-                 outputs, channel_begin, channel_end);
+    __global float *maxima = dst + AT(dst, n, first_row / SIDE, col_begin / SIDE, 0);
+    store_maxima(maxima, dst_w, patch + kernel_h * line_floats, columns, outputs, channel_begin, channel_end);
 #endif
 }
 

@@ -53,8 +53,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         const int channel = (panel_begin + item) * NR;
         for (int t = 0; t < min(MR, tiles - first); ++t) {
             const int oh = grid_row + (first + t) / row_tiles * TILE, ow = grid_col + (first + t) % row_tiles * TILE;
-            store_tile(products + t * NR, MR * NR, bias, dst + AT(dst, n, oh / SIDE, ow / SIDE, channel), dst_h, dst_w,
-                       residual + AT(residual, n, oh / SIDE, ow / SIDE, channel), residual_h, residual_w, row_begin - oh,
+            __global float *to = dst + AT(dst, n, oh / SIDE, ow / SIDE, channel);
+            __global const float *with = residual + AT(residual, n, oh / SIDE, ow / SIDE, channel);
+            store_tile(products + t * NR, MR * NR, bias, to, dst_h, dst_w, with, residual_h, residual_w, row_begin - oh,
                        row_end - oh, col_begin - ow, col_end - ow, channel_begin - channel, channel_end - channel,
                        residual_order, activation, alpha, beta);
         }

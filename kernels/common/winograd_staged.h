@@ -67,10 +67,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         const int oh = grid_row + t / row_tiles * TILE, ow = grid_col + t % row_tiles * TILE;
         for (int panel = 0; panel < panels; ++panel) {
             const int channel = (panel_begin + panel) * NR;
-            store_tile(products + (t * product_step + panel * NR), sum_step, weights + panel * (size_t)panel_floats,
-                       dst + AT(dst, n, oh / SIDE, ow / SIDE, channel), dst_h, dst_w, residual + AT(residual, n, oh / SIDE, ow / SIDE, channel),
-                       residual_h, residual_w, row_begin - oh, row_end - oh, col_begin - ow, col_end - ow,
-                       channel_begin - channel, channel_end - channel, residual_order, activation, alpha, beta);
+            __global float *to = dst + AT(dst, n, oh / SIDE, ow / SIDE, channel);
+            __global const float *with = residual + AT(residual, n, oh / SIDE, ow / SIDE, channel);
+            store_tile(products + (t * product_step + panel * NR), sum_step, weights + panel * (size_t)panel_floats, to,
+                       dst_h, dst_w, with, residual_h, residual_w, row_begin - oh, row_end - oh, col_begin - ow,
+                       col_end - ow, channel_begin - channel, channel_end - channel, residual_order, activation, alpha,
+                       beta);
         }
     }
 }
