@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +209,7 @@ class Predictor:
         """Raise an error when launches do work of a sort that no sample did: it would seem to be free."""
         if self.profile.origin is Origin.SIMULATED:
             return
-        missing = set(map(stage_of, features.names)) - set(map(stage_of, known.model.features))
+        missing = _list_stages(features.names) - _list_stages(known.model.features)
         if missing:
             raise ProfileError(
                 f"profile of {self.profile.name}: got launches of {name} unlike all samples "
@@ -236,3 +237,9 @@ class Predictor:
         if self.profile.origin is Origin.SIMULATED or name not in _ROWS:
             return False
         return self.profile.rows[name].digest != digest_implementation(_ROWS[name])
+
+
+@lru_cache(maxsize=512)
+def _list_stages(names: tuple[str, ...]) -> frozenset[str]:
+    """Return which launches some features are of."""
+    return frozenset(map(stage_of, names))
