@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +76,8 @@ _FETCHING_DRIVERS = ("intel", "pocl")
 """Drivers that know the compiler's way to ask for memory ahead."""
 _CACHE_BYTES = 1 << 20
 """Most local memory that a work-group takes: what stays in a core's second-level cache."""
+_MOST_MOVED = (1 << 31) - 1
+"""Most floats of scratch memory: kernels count them in 32 bits."""
 _MOST_FILTER_BYTES = 12 << 20
 """Transformed filters up to which passes over them stay in the shared cache."""
 
@@ -152,11 +156,35 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         lanes //= 2
     if inputs % lanes:
         return {}
-    weights = 9 * inputs * outputs
-    plain = 2 * weights * images * image[0] * image[1] * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
+    sides = tuple(side for side in (4, 2) if all(cell % side == 0 for cell in op.tile))
+    layer = _Layer(
+        lanes=lanes, inputs=inputs, outputs=outputs, images=images, image=(image[0], image[1]), sides=sides
+    )
+    return {is_fused: dict(parameters) for is_fused, parameters in _choose_sizes(layer, info).items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layer:
+    """What the sizes of minimal filtering depend on."""
+
+    lanes: int
+    inputs: int
+    outputs: int
+    images: int
+    image: tuple[int, int]
+    """Rows and columns of the output."""
+    sides: tuple[int, ...]
+    """Tiles that the operator may be computed in."""
+
+
+@lru_cache(maxsize=1024)
+def _choose_sizes(layer: _Layer, info: DeviceInfo) -> Mapping[bool, Parameters]:
+    lanes, inputs, outputs, images = layer.lanes, layer.inputs, layer.outputs, layer.images
+    (rows, columns), weights = layer.image, 9 * layer.inputs * layer.outputs
+    plain = 2 * weights * images * rows * columns * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
     best: dict[bool, tuple[float, Parameters]] = {}
-    for tile in (side for side in (4, 2) if all(cell % side == 0 for cell in op.tile)):
-        tiles = -(-image[0] // tile) * -(-image[1] // tile)
+    for tile in layer.sides:
+        tiles = -(-rows // tile) * -(-columns // tile)
         filters = points_of(tile) * inputs * outputs
         is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and info.driver in _FETCHING_DRIVERS
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
@@ -193,6 +221,8 @@ def _count_fused(filters: int, passes: int) -> float:
 def _count_staged(filters: int, tiles: int, channels: int, tile: int) -> float:
     """Return the work of reading all filters once, and moving inputs and products of all points."""
     moved = points_of(tile) * tiles * (channels + 2 * STEP_PADDING)
+    if moved > _MOST_MOVED:
+        return inf
     return FLOAT_BYTES * (_READ_COST * filters + _MOVED_COST * moved)
 
 
