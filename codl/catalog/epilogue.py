@@ -16,6 +16,13 @@ _ACTIVATIONS = {
     ActivationKind.HARD_SWISH: 7,
     ActivationKind.TANH: 8,
 }
+PLAIN_ACTIVATIONS = (
+    ActivationKind.IDENTITY,
+    ActivationKind.RELU,
+    ActivationKind.CLIP,
+    ActivationKind.LEAKY_RELU,
+)
+"""Those of kernels/common/plain.h."""
 _RESIDUALS = {ResidualOrder.NONE: 0, ResidualOrder.BEFORE: 1, ResidualOrder.AFTER: 2}
 
 

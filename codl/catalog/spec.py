@@ -22,6 +22,7 @@ from codl.ir.graph import FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo, DeviceKind
 
+_FETCHING_DRIVERS = ("intel", "pocl")
 Scalar = IntArray | npt.NDArray[np.float32]
 AxisMap = tuple[int, int]
 """(axis of the tensor, multiplier of its stride)"""
@@ -152,6 +153,11 @@ class Selection:
         """Return name and parameters, such as `conv2d_gemm__buffer MR=6 NR=16 VECTOR=8`."""
         values = (f"{name}={value}" for name, value in sorted(self.parameters.items()))
         return " ".join((self.implementation.name, *values))
+
+
+def can_fetch(info: DeviceInfo) -> bool:
+    """Return whether a device's compiler knows a way to ask for memory ahead."""
+    return info.driver in _FETCHING_DRIVERS
 
 
 def plain_arg(name: str, shape: Shape) -> TensorArg:

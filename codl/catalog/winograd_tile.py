@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from codl.catalog.register_tile import pack_panels
 from codl.catalog.rows.windows import has_constant_weights
-from codl.catalog.spec import Parameters, ceil_div, kernel_box
+from codl.catalog.spec import Parameters, can_fetch, ceil_div, kernel_box
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, IntArray
@@ -72,8 +72,6 @@ _FETCHED_BYTES = 512 << 10
 Source:
     As above, time without over that with: 0.6 MB 1.0, 1 to 10 MB 1.1, 38 MB 1.2, 67 MB up to 1.9.
 """
-_FETCHING_DRIVERS = ("intel", "pocl")
-"""Drivers that know the compiler's way to ask for memory ahead."""
 _CACHE_BYTES = 1 << 20
 """Most local memory that a work-group takes: what stays in a core's second-level cache."""
 _MOST_MOVED = (1 << 31) - 1
@@ -186,7 +184,7 @@ def _choose_sizes(layer: _Layer, info: DeviceInfo) -> Mapping[bool, Parameters]:
     for tile in layer.sides:
         tiles = -(-rows // tile) * -(-columns // tile)
         filters = points_of(tile) * inputs * outputs
-        is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and info.driver in _FETCHING_DRIVERS
+        is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and can_fetch(info)
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
         for vectors, height in _iterate_sizes(lanes, outputs):
             sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
@@ -231,7 +229,7 @@ def fits_node(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters
     op = node.op
     is_on_grid = isinstance(op, Conv2d) and all(cell % parameters["TILE"] == 0 for cell in op.tile)
     lanes = parameters["VECTOR"]
-    is_known = not parameters["FETCH"] or info.driver in _FETCHING_DRIVERS
+    is_known = not parameters["FETCH"] or can_fetch(info)
     is_whole = graph.shape(node.inputs[0])[1] % lanes == 0 and parameters["NR"] % lanes == 0
     return is_on_grid and is_known and is_whole
 

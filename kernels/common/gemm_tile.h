@@ -7,6 +7,12 @@
 #ifndef CODL_GEMM_TILE_H
 #define CODL_GEMM_TILE_H
 
+#ifndef MR
+#define MR 6
+#endif
+#ifndef VECTORS
+#define VECTORS 2
+#endif
 #include "common/tensor.h"
 #include "common/activate.h"
 #include "common/plain.h"
@@ -24,6 +30,9 @@
 #define IN_ROW_OF(COUNT, X, m) IN_ROW_##COUNT(X, m)
 #define IN_ROW(COUNT, X, m) IN_ROW_OF(COUNT, X, m)
 #define EACH_IN_ROW(X, m) IN_ROW(VECTORS, X, m)
+
+// Where vector v begins, from the first channel of its panel and that of the group's last vector.
+#define PLACE_VECTOR(v) const int start_##v = min(first_channel + v * VECTOR, last_start);
 
 // Accumulators a<m>_<v>, all rows starting from the panel's bias.
 #define LOAD_BIAS(v) const VEC bias_##v = VLOAD(weight + v * VECTOR);

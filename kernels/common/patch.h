@@ -2,15 +2,6 @@
 #ifndef CODL_PATCH_H
 #define CODL_PATCH_H
 
-#ifndef MR
-#define MR 6
-#endif
-#ifndef VECTORS
-#define VECTORS 2
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #include "common/gemm_tile.h"
 #if POOL
 #define SIDE 2
@@ -33,7 +24,6 @@
 // Where pixel m of the tile begins to see its row of the patch; past the end of the box the last one again.
 #define DECLARE_PIXEL(m) __local const float *p##m = patch + (first + min(m, left - 1)) * pixel_step;
 #define NEXT_LINE(m) p##m += line_floats;
-#define PLACE_VECTOR(v) const int start_##v = min(first_channel + v * VECTOR, last_start);
 
 // Copies `count` pixels, or writes zeros where there are none.
 static inline void copy_pixels(__local float *line, __global const float *pixels, int step, int channels, int count) {
@@ -50,8 +40,6 @@ static inline void clear(__local float *line, int count) {
 }
 
 #if POOL
-#define TAKE_LARGER(best, value) best = (value) > best || (value) != (value) ? (value) : best;
-
 // Stores the maxima of 2 x 2 of the values of two output rows, `columns` pixels of `outputs` channels each.
 static inline void store_maxima(__global float *to, int step, __local const float *values, int columns, int outputs,
                                 int low, int high) {
@@ -60,18 +48,18 @@ static inline void store_maxima(__global float *to, int step, __local const floa
         int c = low;
         for (; c + VECTOR <= high; c += VECTOR) {
             VEC best = (VEC)(-INFINITY);
-            TAKE_LARGER(best, VLOAD(upper + c))
-            TAKE_LARGER(best, VLOAD(upper + outputs + c))
-            TAKE_LARGER(best, VLOAD(lower + c))
-            TAKE_LARGER(best, VLOAD(lower + outputs + c))
+            TAKE_MAXIMUM(best, VLOAD(upper + c));
+            TAKE_MAXIMUM(best, VLOAD(upper + outputs + c));
+            TAKE_MAXIMUM(best, VLOAD(lower + c));
+            TAKE_MAXIMUM(best, VLOAD(lower + outputs + c));
             VSTORE(best, to + c);
         }
         for (; c < high; ++c) {
             float best = -INFINITY;
-            TAKE_LARGER(best, upper[c])
-            TAKE_LARGER(best, upper[outputs + c])
-            TAKE_LARGER(best, lower[c])
-            TAKE_LARGER(best, lower[outputs + c])
+            TAKE_MAXIMUM(best, upper[c]);
+            TAKE_MAXIMUM(best, upper[outputs + c]);
+            TAKE_MAXIMUM(best, lower[c]);
+            TAKE_MAXIMUM(best, lower[outputs + c]);
             to[c] = best;
         }
     }

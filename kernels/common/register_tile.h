@@ -6,6 +6,12 @@
 #ifndef CODL_REGISTER_TILE_H
 #define CODL_REGISTER_TILE_H
 
+#ifndef MR
+#define MR 6
+#endif
+#ifndef NR
+#define NR 16
+#endif
 #include "common/tensor.h"
 #include "common/activate.h"
 #include "common/plain.h"

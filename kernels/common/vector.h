@@ -16,4 +16,7 @@
 #define VLOAD(pointer) JOIN(vload, VECTOR)(0, pointer)
 #define VSTORE(value, pointer) JOIN(vstore, VECTOR)(value, 0, pointer)
 
+// Takes `x` into a maximum, of floats or of vectors; a maximum keeps NaN.
+#define TAKE_MAXIMUM(value, x) value = (x) > value || (x) != (x) ? (x) : value
+
 #endif

@@ -2,21 +2,6 @@
 #ifndef CODL_WINOGRAD_FUSED_H
 #define CODL_WINOGRAD_FUSED_H
 
-#ifndef TILE
-#define TILE 4
-#endif
-#ifndef FETCH
-#define FETCH 0
-#endif
-#ifndef MR
-#define MR 6
-#endif
-#ifndef NR
-#define NR 16
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #define INPUTS_SPACE __local
 #define PRODUCTS_SPACE __local
 #define PRODUCT_STEP NR

@@ -2,21 +2,6 @@
 #ifndef CODL_WINOGRAD_STAGED_H
 #define CODL_WINOGRAD_STAGED_H
 
-#ifndef TILE
-#define TILE 4
-#endif
-#ifndef FETCH
-#define FETCH 0
-#endif
-#ifndef MR
-#define MR 6
-#endif
-#ifndef NR
-#define NR 16
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #define INPUTS_SPACE __global
 #define PRODUCTS_SPACE __global
 #define PRODUCT_STEP product_step

@@ -13,6 +13,12 @@
 #ifndef CODL_WINOGRAD_TILE_H
 #define CODL_WINOGRAD_TILE_H
 
+#ifndef TILE
+#define TILE 4
+#endif
+#ifndef FETCH
+#define FETCH 0
+#endif
 #include "common/register_tile.h"
 
 #define EDGE (TILE + 2)
@@ -142,7 +148,7 @@ static __attribute__((noinline)) void store_output(VEC value, __global float *ds
         } else {                                                                              \
             value = activate(value, residual_order, activation, alpha, beta);                 \
         }                                                                                     \
-        best[j / 2] = value > best[j / 2] || value != value ? value : best[j / 2];            \
+        TAKE_MAXIMUM(best[j / 2], value);                                                     \
     }
 #define STORE_BEST                                                                            \
     for (int j = 0; j < TILE / 2; ++j) {                                                      \

@@ -17,15 +17,6 @@
 //
 // Each input is mapped once for all panels of its work-item, with the bits of affine_channels__buffer. Pixels are
 // those of the box in row-major order.
-#ifndef MR
-#define MR 6
-#endif
-#ifndef VECTORS
-#define VECTORS 2
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #include "common/gemm_tile.h"
 
 // Lanes behind the last input keep the rows of a tile out of the same cache sets.

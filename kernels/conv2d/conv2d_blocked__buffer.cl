@@ -18,15 +18,6 @@
 // For each block of K a work-item gathers its pixels' inputs into rows of fixed distance, so that one pointer serves
 // a whole tile; then each panel's weights of the block stay in the nearest cache while all tiles use them. Sums wait
 // in local memory from block to block, which keeps their bits.
-#ifndef MR
-#define MR 6
-#endif
-#ifndef VECTORS
-#define VECTORS 2
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #ifndef DEPTH
 #define DEPTH 128
 #endif

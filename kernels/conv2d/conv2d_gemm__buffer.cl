@@ -15,15 +15,6 @@
 //
 // Pixels are those of the box in row-major order, and tiles begin at its first: no output's bits depend on its
 // tile. Panels lie on the whole tensor's grid and never straddle groups.
-#ifndef MR
-#define MR 6
-#endif
-#ifndef NR
-#define NR 16
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #include "common/register_tile.h"
 
 #define NEXT_PIXEL \

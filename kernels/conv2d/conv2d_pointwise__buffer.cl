@@ -14,15 +14,6 @@
 //
 // Pixels are those of the box in row-major order; where its rows follow each other in memory they are one line.
 // Panels lie on the grid of their group, whose last vectors step back to end with it.
-#ifndef MR
-#define MR 6
-#endif
-#ifndef VECTORS
-#define VECTORS 2
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #include "common/gemm_tile.h"
 
 // Where pixel m of the tile lies in source, output and residual; past the end the last one again.
@@ -47,7 +38,6 @@
         __global const float *r##m = others + with_##m;       \
         STORE_PIXEL_ROW(m)                                    \
     }
-#define PLACE_VECTOR(v) const int start_##v = min(first_channel + v * VECTOR, last_start);
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__buffer(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,

@@ -16,15 +16,6 @@
 // Pixels that lie `stride` columns apart have the same taps, at neighbouring input pixels: a register tile holds
 // such ones. A tap's column is taken for all of them, from `zeros` where it lies beside the image, and a tap's row
 // for none where it does: no output's bits depend on its tile. Panels lie on the whole tensor's grid.
-#ifndef MR
-#define MR 6
-#endif
-#ifndef NR
-#define NR 16
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #include "common/register_tile.h"
 
 // Pixel m of the tile, past the end of the row the last one again: where it reads at this tap.

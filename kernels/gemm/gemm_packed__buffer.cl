@@ -14,15 +14,6 @@
 //
 // Row tiles begin at the box's first row; panels lie on the whole tensor's grid, whose last vectors step back to end
 // with it.
-#ifndef MR
-#define MR 6
-#endif
-#ifndef VECTORS
-#define VECTORS 2
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #ifndef FETCH
 #define FETCH 0
 #endif
@@ -41,7 +32,6 @@
         __global const float *r##m = residual + AT(residual, n, 0, row + m, 0);       \
         STORE_TILE_ROW(m)                                                             \
     }
-#define PLACE_VECTOR(v) const int start_##v = min(first_column + v * VECTOR, last_start);
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_packed__buffer(
     TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(residual), __global const float *restrict weights,
@@ -53,13 +43,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_packed__buffer
     for (int row = begin; row < end; row += MR) {
         __global const float *weight = weights + item_begin * ((size_t)(1 + depth) * PANEL);
         for (int item = item_begin; item < item_end; ++item) {
-            const int first_column = (panel_begin + item) * PANEL;
+            const int first_channel = (panel_begin + item) * PANEL;
             EACH_VECTOR(PLACE_VECTOR)
             REPEAT(MR, AIM_ROW)
             START_TILE
             ACCUMULATE(depth)
             const int low = channel_begin, high = min(channel_end, columns);
-            if (IS_WHOLE_PANEL(first_column, last_start, low, high, columns)) {
+            if (IS_WHOLE_PANEL(first_channel, last_start, low, high, columns)) {
                 PLAIN_BOUNDS
 #define STORE_TILE_ROW STORE_PLAIN_ROW
                 REPEAT(MR, STORE_ROW)

@@ -13,15 +13,6 @@
 //
 // Row tiles begin at the box's first row; panels lie on the whole tensor's grid. A panel that lies densely in the
 // box is read by vectors, any other by single values.
-#ifndef MR
-#define MR 6
-#endif
-#ifndef NR
-#define NR 16
-#endif
-#ifndef VECTOR
-#define VECTOR 8
-#endif
 #define ROW_STEP a_c
 #define WEIGHT_STEP b_w
 #define DST_STEP dst_c

@@ -37,9 +37,8 @@
         sum += x;                                    \
         if (!AVERAGE) value = x > value ? x : value; \
     }
-#define TAKE_WITH_CARE(value, tap) value = (tap) > value || (tap) != (tap) ? (tap) : value
 #define WALK_AGAIN(value, sum, at)                                                                          \
-    if (!AVERAGE && any(sum != sum)) FOR_EACH_TAP(t, s + (at)) TAKE_WITH_CARE(value, VLOAD(t));
+    if (!AVERAGE && any(sum != sum)) FOR_EACH_TAP(t, s + (at)) TAKE_MAXIMUM(value, VLOAD(t));
 #define RESULT(value, sum) (AVERAGE ? sum * reciprocal : value)
 
 // Results of one vector of channels.
@@ -72,7 +71,7 @@
         float value = start, sum = 0.0f;                                                                    \
         FOR_EACH_TAP(t, s + (at)) {                                                                         \
             sum += *t;                                                                                      \
-            TAKE_WITH_CARE(value, *t);                                                                      \
+            TAKE_MAXIMUM(value, *t);                                                                      \
         }                                                                                                   \
         d[at] = RESULT(value, sum);                                                                         \
     }

@@ -20,6 +20,7 @@ from codl.catalog.spec import (
     LaunchBatch,
     Parameters,
     busiest_share,
+    can_fetch,
     ceil_div,
     kernel_box,
     spread,
@@ -60,8 +61,6 @@ _TILE_CYCLES = 40
 """Cycles that a tile takes for each block beside its products."""
 _FETCHED_BYTES = 512 << 10
 """Weights from which on they are asked for ahead: less lies in a core's own cache."""
-_FETCHING_DRIVERS = ("intel", "pocl")
-"""Drivers that know the compiler's way to ask for memory ahead."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -75,7 +74,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if depth < _LEAST_DEPTH or outputs < _LEAST_OUTPUTS or height * width > _MOST_PIXELS:
         return None
     lanes = max(4, min(16, info.vector_width))
-    is_fetched = FLOAT_BYTES * depth * outputs >= _FETCHED_BYTES and info.driver in _FETCHING_DRIVERS
+    is_fetched = FLOAT_BYTES * depth * outputs >= _FETCHED_BYTES and can_fetch(info)
     rest = {"VECTOR": lanes, "DEPTH": 128, "FETCH": int(is_fetched)}
     tiles = (
         {"MR": rows, "VECTORS": vectors, **rest}
@@ -99,7 +98,7 @@ def _count_cycles(tile: Parameters, *, pixels: int, outputs: int) -> float:
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     """Return whether the tile stays in registers, and a work-item of one tile and panel in local memory."""
     del node, graph
-    is_known = not parameters["FETCH"] or info.driver in _FETCHING_DRIVERS
+    is_known = not parameters["FETCH"] or can_fetch(info)
     return is_known and is_tile(parameters, info) and _fits_local(parameters, info)
 
 

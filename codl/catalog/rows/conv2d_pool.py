@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from codl.catalog.epilogue import PLAIN_ACTIVATIONS
 from codl.catalog.rows import conv2d_patch, conv2d_winograd
 from codl.catalog.spec import Implementation, LaunchBatch, Parameters, kernel_box, plain_arg
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
-from codl.ir.ops import ActivationKind, Epilogue, Pool2d, PoolKind, ResidualOrder
+from codl.ir.ops import Epilogue, Pool2d, PoolKind, ResidualOrder
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
 _SIDE = 2
-_FREQUENT = (ActivationKind.IDENTITY, ActivationKind.RELU, ActivationKind.CLIP, ActivationKind.LEAKY_RELU)
-"""Activations of kernels/common/plain.h."""
 _MOST_ROW_BYTES = 256 << 10
 """Most bytes of the values of two output rows: a part of a core's cache."""
 
@@ -67,7 +66,11 @@ def _describe(
 
 def _accept_patch(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementation) -> Parameters | None:
     convolution, parameters = find_halved(node, graph), _accept(node, graph, info, row=row)
-    if convolution is None or parameters is None or convolution.epilogue.activation.kind not in _FREQUENT:
+    if (
+        convolution is None
+        or parameters is None
+        or convolution.epilogue.activation.kind not in PLAIN_ACTIVATIONS
+    ):
         return None
     _, outputs, _, width = graph.shape(convolution.output)
     most = min(_MOST_ROW_BYTES, info.local_memory_bytes // _SIDE)

@@ -1,7 +1,5 @@
 """Matrix products of any operands, as they lie."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
@@ -12,7 +10,6 @@ from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
     Parameters,
-    Scalar,
     TensorArg,
     busiest_share,
     ceil_div,
@@ -25,25 +22,27 @@ from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo
 
 
-def _accept_plain(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     shape = graph.shape(node.output)
     if not isinstance(node.op, MatMul) or len(shape) > 4:
         return None
-    return _choose_tile(node, graph, info)
-
-
-def _choose_tile(node: Node, graph: Graph, info: DeviceInfo) -> Parameters:
-    rows, columns = graph.shape(node.output)[-2:]
+    rows, columns = shape[-2:]
     depth = graph.shape(node.inputs[0])[-1]
     return choose_tile(info.vector_width, rows=rows, channels=columns, depth=depth)
 
 
-def _describe_plain(
+def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, MatMul)
-    cover = _cover(node, graph, out, parameters)
+    mr, nr, depth = parameters["MR"], parameters["NR"], graph.shape(node.inputs[0])[-1]
+    begin, end = matrix_box(out)
+    panel_begin, panel_end = begin[:, 3] // nr, ceil_div(end[:, 3], nr)
+    matrices = (end[:, 0] - begin[:, 0]) * (end[:, 1] - begin[:, 1])
+    global_size = np.stack([ceil_div(end[:, 2] - begin[:, 2], mr), panel_end - panel_begin, matrices], axis=1)
+    items = global_size.prod(axis=1)  # one tile each, and all alike
+    tiles = spread(items, info.units)
     target, left, residual = rows_args(node, graph)
     right = _matrix_arg(node.inputs[1], graph.shape(node.inputs[1]), graph.shape(node.output))
     bias = plain_arg(node.inputs[2], graph.shape(node.inputs[2])) if op.has_bias else target
@@ -52,72 +51,25 @@ def _describe_plain(
         LaunchBatch(
             entry="gemm_plain__buffer",
             tensors=(target, left, right, bias, residual),
-            global_size=cover.global_size,
+            global_size=global_size,
             scalars={
-                "n_begin": cover.begin[:, 0],
-                "h_begin": cover.begin[:, 1],
-                "h_count": cover.end[:, 1] - cover.begin[:, 1],
-                **cover.scalars,
-                **constants_like(out, has_bias=op.has_bias),
+                "n_begin": begin[:, 0],
+                "h_begin": begin[:, 1],
+                "h_count": end[:, 1] - begin[:, 1],
+                "row_begin": begin[:, 2],
+                "channel_begin": begin[:, 3],
+                "row_end": end[:, 2],
+                "channel_end": end[:, 3],
+                "panel_begin": panel_begin,
+                **constants_like(out, depth=depth, has_bias=op.has_bias),
                 **epilogue_scalars(node.epilogue, out.count),
             },
-            busiest_flops=cover.busiest_flops(info, parameters),
-            units=cover.units(info),
+            busiest_flops=busiest_share(2 * depth * mr * nr, full_items=items, units=info.units),
+            units={"steps": tiles * depth, "tiles": tiles},
             read_bytes=read,
             written_bytes=written,
-            flops=2 * cover.depth * out.size,
+            flops=2 * depth * out.size,
         ),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cover:
-    """Output boxes covered by register tiles, for many candidates."""
-
-    begin: IntArray
-    """[count, 4]: n, h, row, column"""
-    end: IntArray
-    panel_begin: IntArray
-    panel_end: IntArray
-    global_size: IntArray
-    depth: int
-
-    @property
-    def scalars(self) -> dict[str, Scalar]:
-        """What both kernels take of the box, in their order."""
-        return {
-            "row_begin": self.begin[:, 2],
-            "channel_begin": self.begin[:, 3],
-            "row_end": self.end[:, 2],
-            "channel_end": self.end[:, 3],
-            "panel_begin": self.panel_begin,
-            "depth": np.full(len(self.begin), self.depth, np.int64),
-        }
-
-    def units(self, info: DeviceInfo) -> dict[str, IntArray]:
-        """Return the tiles of the busiest compute unit and the steps of K inside them."""
-        tiles = spread(self.global_size.prod(axis=1), info.units)
-        return {"steps": tiles * self.depth, "tiles": tiles}
-
-    def busiest_flops(self, info: DeviceInfo, parameters: Parameters) -> IntArray:
-        """Return what the busiest compute unit computes: work-items are one tile each, and all alike."""
-        tile = 2 * self.depth * parameters["MR"] * parameters["NR"]
-        return busiest_share(tile, full_items=self.global_size.prod(axis=1), units=info.units)
-
-
-def _cover(node: Node, graph: Graph, out: Boxes, parameters: Parameters) -> _Cover:
-    """Return the tiles of output boxes: rows from a box's first on, columns in panels of the whole tensor."""
-    begin, end = matrix_box(out)
-    panel_begin, panel_end = begin[:, 3] // parameters["NR"], ceil_div(end[:, 3], parameters["NR"])
-    tiles = ceil_div(end[:, 2] - begin[:, 2], parameters["MR"])
-    matrices = (end[:, 0] - begin[:, 0]) * (end[:, 1] - begin[:, 1])
-    return _Cover(
-        begin=begin,
-        end=end,
-        panel_begin=panel_begin,
-        panel_end=panel_end,
-        global_size=np.stack([tiles, panel_end - panel_begin, matrices], axis=1),
-        depth=graph.shape(node.inputs[0])[-1],
     )
 
 
@@ -163,8 +115,8 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         name="gemm_plain__buffer",
         source="gemm/gemm_plain__buffer.cl",
         allowed=ALLOWED_TILES,
-        accepts=_accept_plain,
-        describe=_describe_plain,
+        accepts=_accept,
+        describe=_describe,
         inner_loop="reference/reference_tile__buffer.cl",
     ),
 )

@@ -15,6 +15,7 @@ from codl.catalog.spec import (
     PackedArg,
     Parameters,
     busiest_share,
+    can_fetch,
     ceil_div,
     spread,
 )
@@ -27,8 +28,6 @@ _FETCHED_BYTES = 1 << 20
 """Weights of few rows from which on they are asked for ahead: less lies in a core's own cache."""
 _FEW_ROWS = 4
 """Rows up to which reading weights is what takes the time."""
-_FETCHING_DRIVERS = ("intel", "pocl")
-"""Drivers that know the compiler's way to ask for memory ahead."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -42,14 +41,14 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     rows, columns = shape[-2:]
     depth = graph.shape(node.inputs[0])[-1]
     is_large = rows <= _FEW_ROWS and FLOAT_BYTES * depth * columns >= _FETCHED_BYTES
-    is_fetched = is_large and info.driver in _FETCHING_DRIVERS
+    is_fetched = is_large and can_fetch(info)
     return {**choose_tile(info, rows=rows, channels=columns, depth=depth), "FETCH": int(is_fetched)}
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     """Return whether the tile stays in registers, and the driver knows what it is asked."""
     del node, graph
-    is_known = not parameters["FETCH"] or info.driver in _FETCHING_DRIVERS
+    is_known = not parameters["FETCH"] or can_fetch(info)
     return is_known and is_tile(parameters, info)
 
 

@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from codl.catalog.epilogue import PLAIN_ACTIVATIONS
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
 from codl.ir.graph import FLOAT_BYTES
-from codl.ir.ops import ActivationKind, Epilogue, ResidualOrder
+from codl.ir.ops import Epilogue, ResidualOrder
 from codl.latency.amounts.traffic import Amounts, count_panels, miss_share
 
 _REUSE_KNEES = {"32KiB": 1 << 15, "512KiB": 1 << 19, "2MiB": 1 << 21}
 """Sizes of caches that may hold the constants that a tile reads until the next one reads them again."""
-_PLAIN = (ActivationKind.IDENTITY, ActivationKind.RELU, ActivationKind.CLIP, ActivationKind.LEAKY_RELU)
-"""Activations of kernels/common/plain.h: whole vectors with them leave a tile at once."""
 _NO_END = 1 << 40
 
 
@@ -101,7 +100,7 @@ def _list_stores(
     """
     if not {"channel_begin", "channel_end"} <= set(batch.scalars):
         return {}
-    is_plain = epilogue.activation.kind in _PLAIN and epilogue.residual is not ResidualOrder.AFTER
+    is_plain = epilogue.activation.kind in PLAIN_ACTIVATIONS and epilogue.residual is not ResidualOrder.AFTER
     at_begin, at_end = _share_cut(batch, parameters)
     slow = at_begin if is_plain else np.ones_like(at_begin)
     ended = at_end if is_plain else np.zeros_like(at_end)
