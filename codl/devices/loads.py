@@ -22,24 +22,36 @@ Source:
 """
 
 
-def prepare_sweep(device: Device, *, footprint: int = SWEPT_BYTES, rounds: int = 1) -> Call:
+def prepare_sweep(device: Device, *, footprint: int = SWEPT_BYTES, rounds: int = 1, lead: int = 0) -> Call:
     """Return a call that enqueues walks over ``footprint`` bytes, after which caches hold nothing else.
 
     What is enqueued behind it starts when the host has long handed it over: on CPU drivers the host's own
     thread would otherwise take the core from the kernel.
+
+    Args:
+        device: Where to.
+        footprint: Bytes that are read and written in a walk.
+        rounds: Walks of the launch whose event is returned.
+        lead: Walks of a launch right before it, which bring into the caches what they hold.
     """
     stream = "reference_stream__buffer"
     lanes, floats = max(4, min(16, device.info.vector_width)), footprint // FLOAT_BYTES // 2
     group = _count_group(device)
     share = max(8 * lanes, floats // (device.info.units * group) // (8 * lanes) * 8 * lanes)
     items = max(group, floats // share // group * group)
-    kernel = device.kernel(f"reference/{stream}.cl", stream, {"VECTOR": lanes, "GROUP": group, "COPIES": 1})
+    built = {"VECTOR": lanes, "GROUP": group, "COPIES": 1}
     src, dst = device.allocate(items * share), device.allocate(items * share)
     device.fill(src, 1.0)
-    kernel.set_args(dst, src, np.int32(share), np.int32(rounds))
+    kernels = []
+    for walks in (lead, rounds) if lead else (rounds,):
+        kernel = device.kernel(f"reference/{stream}.cl", stream, built)
+        kernel.set_args(dst, src, np.int32(share), np.int32(walks))
+        kernels.append(kernel)
 
     def sweep(_keep: Any = (src, dst)) -> Any:
-        return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
+        for kernel in kernels:
+            event = cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
+        return event
 
     return sweep
 

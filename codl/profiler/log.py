@@ -23,7 +23,7 @@ try:
 except ImportError:  # Windows: the file's own sharing mode has to do
     fcntl = None  # type: ignore[assignment]
 
-_METHOD = 2
+_METHOD = 3
 """What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
