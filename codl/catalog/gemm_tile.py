@@ -55,15 +55,20 @@ def choose_tile(info: DeviceInfo, *, rows: int, channels: int, depth: int) -> Pa
         channels: Output channels that one panel can cover: those of one group.
         depth: Steps of K: products summed for each output.
     """
-    lanes = max(4, min(16, info.vector_width))
-    while lanes > 4 and channels < lanes:
-        lanes //= 2
-    tiles = _list_tiles(lanes, info.vector_width, info.vector_registers)
+    tiles = list_tiles(choose_lanes(info, channels), info.vector_width, info.vector_registers)
     return dict(tiles.parameters[int(np.argmin(tiles.count_cycles(rows, channels, depth)))])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tiles:
+def choose_lanes(info: DeviceInfo, channels: int) -> int:
+    """Return VECTOR for panels that cover ``channels``."""
+    lanes = max(4, min(16, info.vector_width))
+    while lanes > 4 and channels < lanes:
+        lanes //= 2
+    return lanes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tiles:
     """Tiles that stay in a device's registers, and what they cost: arrays over them."""
 
     parameters: tuple[Parameters, ...]
@@ -81,8 +86,8 @@ class _Tiles:
 
 
 @lru_cache(maxsize=64)
-def _list_tiles(lanes: int, width: int, registers: int) -> _Tiles:
-    """Return the tiles of vectors of ``lanes`` for registers of a width."""
+def list_tiles(lanes: int, width: int, registers: int) -> Tiles:
+    """Return the tiles of vectors of ``lanes`` for registers of a width, the same object each time."""
     found = [
         {"MR": rows, "VECTORS": vectors, "VECTOR": lanes}
         for vectors in ALLOWED_TILES["VECTORS"]
@@ -92,7 +97,7 @@ def _list_tiles(lanes: int, width: int, registers: int) -> _Tiles:
     rows, vectors = (np.array([tile[name] for tile in found], np.int64) for name in ("MR", "VECTORS"))
     spills = np.array([_count_registers(tile, width, _SPARE_REGISTERS) > registers for tile in found])
     steps = [rows * vectors, rows + vectors, _WEIGHT_COST * vectors, np.full_like(rows, 8)]
-    return _Tiles(
+    return Tiles(
         parameters=tuple(found),
         rows=rows,
         channels=vectors * lanes,

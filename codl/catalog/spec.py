@@ -52,6 +52,12 @@ class PackedArg:
     """From the graph's constants to the packed array, leading axis = panels."""
     panel_floats: int | None = None
     """Floats of one panel; None where only packing tells."""
+    is_whole: bool = False
+    """Whether every launch reads the constant's one panel, whichever panels of others it reads."""
+
+    def find_panels(self, begin: int, end: int) -> tuple[int, int]:
+        """Return the first panel that a launch over panels [begin, end) reads, and where they end."""
+        return (0, 1) if self.is_whole else (begin, end)
 
     def count_panel_floats(self, constants: Mapping[str, FloatArray]) -> int:
         """Return the floats of one panel; packs where nothing else tells."""

@@ -5,6 +5,7 @@ from codl.catalog.rows import (
     conv2d,
     conv2d_affine,
     conv2d_blocked,
+    conv2d_depthwise,
     conv2d_image,
     conv2d_patch,
     conv2d_pointwise,
@@ -52,5 +53,9 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *conv2d_image.IMPLEMENTATIONS,
     *pixel_image.IMPLEMENTATIONS,
 )
-PAIRS: tuple[Implementation, ...] = (*conv2d_affine.IMPLEMENTATIONS, *conv2d_pool.IMPLEMENTATIONS)
+PAIRS: tuple[Implementation, ...] = (
+    *conv2d_affine.IMPLEMENTATIONS,
+    *conv2d_depthwise.IMPLEMENTATIONS,
+    *conv2d_pool.IMPLEMENTATIONS,
+)
 """Rows over two nodes: they accept the second one and read what the first one reads."""

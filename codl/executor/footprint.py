@@ -91,9 +91,10 @@ def count_operands(
                 continue
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
             for packed in batch.packed:
-                key = packed.key, begin, end
+                first, last = packed.find_panels(begin, end)
+                key = packed.key, first, last
                 if key not in found:
-                    found[key] = (end - begin) * packed.count_panel_floats(graph.constants)
+                    found[key] = (last - first) * packed.count_panel_floats(graph.constants)
     scratch = [floats + images.count_floats(device) for device, floats in enumerate(scratch)]
     totals = ([sum(counts.values()) for counts in sizes], scratch)
     weights, rest = (

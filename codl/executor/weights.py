@@ -24,7 +24,8 @@ class Weights:
         self._plain: dict[tuple[str, str], Storage] = {}
 
     def panels(self, arg: PackedArg, device: Device, begin: int, end: int) -> Any:
-        """Return a buffer of ``device`` with panels [begin, end) of a packed constant."""
+        """Return a buffer of ``device`` with what a launch over panels [begin, end) reads of a constant."""
+        begin, end = arg.find_panels(begin, end)
         key = (device.info.name, arg.key, begin, end)
         buffer = self._slices.get(key)
         if buffer is None:

@@ -70,14 +70,6 @@
         weight += WEIGHT_STEP;                    \
     }
 
-// Lanes [low, high) of a vector whose elements lie `step` apart; the others are zero and not read.
-inline VEC load_lanes(__global const float *src, int step, int low, int high) {
-    if (step == 1 && low <= 0 && high >= VECTOR) return VLOAD(src);
-    float lanes[VECTOR];
-    for (int i = 0; i < VECTOR; ++i) lanes[i] = i >= low && i < high ? src[i * step] : 0.0f;
-    return VLOAD(lanes);
-}
-
 // Stores one vector of a row through the epilogue; lanes outside [low, high) are neither read nor written.
 inline void store_lanes(VEC value, __global float *dst, int dst_step, __global const float *residual,
                         int residual_step, int low, int high, EPILOGUE_SCALARS) {

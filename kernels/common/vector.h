@@ -19,4 +19,12 @@
 // Takes `x` into a maximum, of floats or of vectors; a maximum keeps NaN.
 #define TAKE_MAXIMUM(value, x) value = (x) > value || (x) != (x) ? (x) : value
 
+// Lanes [low, high) of a vector whose elements lie `step` apart; the others are zero and not read.
+static inline VEC load_lanes(__global const float *src, int step, int low, int high) {
+    if (step == 1 && low <= 0 && high >= VECTOR) return VLOAD(src);
+    float lanes[VECTOR];
+    for (int i = 0; i < VECTOR; ++i) lanes[i] = i >= low && i < high ? src[i * step] : 0.0f;
+    return VLOAD(lanes);
+}
+
 #endif

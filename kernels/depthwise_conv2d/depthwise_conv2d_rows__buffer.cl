@@ -26,44 +26,9 @@
 #define VECTOR NR
 #endif
 #include "common/register_tile.h"
+#define RUN MR
+#include "common/taps.h"
 
-#define NEXT_PIXEL p += step;
-#define INNER_TAP(m)                                                                                       \
-    a##m##_0 = fma(VLOAD(p), w, a##m##_0);                                                                 \
-    NEXT_PIXEL
-// A pixel whose tap lies in the padding reads zeros, and so does one past the end of the box.
-#define SEES_TAP(m) (m >= seen_begin && m < seen_end)
-#define EDGE_TAP(m)                                                                                        \
-    {                                                                                                      \
-        __global const float *q = SEES_TAP(m) ? p : zeros;                                                 \
-        a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
-        NEXT_PIXEL                                                                                         \
-    }
-#define ENDS_TAP(m)                                                                                        \
-    {                                                                                                      \
-        __global const float *q = (m > 0 && m < MR - 1) || SEES_TAP(m) ? p : zeros;                        \
-        a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
-        NEXT_PIXEL                                                                                         \
-    }
-#define PART_TAP(m)                                                                                        \
-    {                                                                                                      \
-        const VEC value = SEES_TAP(m) ? load_lanes(p, 1, low, high) : (VEC)(0.0f);                         \
-        a##m##_0 = fma(value, w, a##m##_0);                                                                \
-        NEXT_PIXEL                                                                                         \
-    }
-// All taps in the rows of the image, in the order (kh, kw), TAP(m) for every pixel m. Every way to walk them is a
-// loop of its own: with a choice inside, compilers keep addresses in memory.
-#define WALK_TAPS(TAP)                                                                                     \
-    for (int kh = tap_begin; kh < tap_end; ++kh) {                                                         \
-        for (int kw = 0; kw < kernel_w; ++kw) {                                                            \
-            const int x = first_x + kw * dilation_w;                                                       \
-            const int seen_begin = x < 0 ? count_steps(-x, stride_w) : 0;                                  \
-            const int seen_end = x < in_w ? min(columns, count_steps(in_w - x, stride_w)) : 0;             \
-            __global const float *p = image + (kh * dilation_h * src_h + kw * dilation_w * src_w);         \
-            const VEC w = VLOAD(weight + (kh * kernel_w + kw) * NR);                                       \
-            REPEAT(MR, TAP)                                                                                \
-        }                                                                                                  \
-    }
 #define STORE_PIXEL(m)                                                                                     \
     if (m < columns) {                                                                                     \
         __global float *d##m = to + m * dst_w;                                                             \
@@ -71,15 +36,10 @@
         STORE_PIXEL_ROW(m)                                                                                 \
     }
 
-// The least number of steps that are as long as `distance`.
-static inline int count_steps(int distance, int step) {
-    return step == 1 ? distance : (distance + step - 1) / step;
-}
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_rows__buffer(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
     __global const float *zeros, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
-     int channel_end, int panel_begin, int item_panels, int panels, int channels, int in_h, int in_w, int kernel_h,
+    int channel_end, int panel_begin, int item_panels, int panels, int channels, int in_h, int in_w, int kernel_h,
     int kernel_w, int stride_h, int stride_w, int dilation_h, int dilation_w, int pad_h, int pad_w,
     EPILOGUE_SCALARS) {
     const int oh = row_begin + get_global_id(0), n = image_begin + get_global_id(2);

@@ -1,6 +1,6 @@
-"""Maps of channels computed in the convolution behind them: the bits of two launches, in fewer of them."""
+"""Two nodes computed in one launch: the bits of two launches, in fewer of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -103,6 +103,41 @@ def dense_block() -> Case:
     return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
 
 
+@cache
+def separable_block() -> Case:
+    """Return layers as mobile networks have them: depthwise convolutions with 1x1 ones behind them."""
+    rng = np.random.default_rng(0)
+    nodes: list[onnx.NodeProto] = []
+    arrays: dict[str, DoubleArray] = {"six": np.array(6.0), "zero": np.array(0.0)}
+    last = "x"
+    for index, (stride, groups) in enumerate(((1, 1), (2, 1), (1, 4))):
+        arrays[f"d{index}"] = rng.standard_normal((64, 1, 3, 3)) / 3
+        arrays[f"b{index}"] = rng.standard_normal(64)
+        arrays[f"w{index}"] = rng.standard_normal((64, 64 // groups, 1, 1)) / 8
+        filters = [last, f"d{index}", f"b{index}"]
+        nodes += [
+            helper.make_node(
+                "Conv", filters, [f"deep{index}"], group=64, strides=[stride] * 2, pads=[1, 1, 1, 1]
+            ),
+            helper.make_node("Clip", [f"deep{index}", "zero", "six"], [f"clip{index}"]),
+            helper.make_node("Conv", [f"clip{index}", f"w{index}"], [f"conv{index}"], group=groups),
+        ]
+        sums = [f"conv{index}", last if stride == 1 else f"conv{index}"]
+        nodes.append(helper.make_node("Add", sums, [f"sum{index}"]))
+        last = f"sum{index}"
+    graph = helper.make_graph(
+        nodes,
+        "separable",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 64, 17, 15))],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in arrays.items()],
+    )
+    return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+BLOCKS = {"dense": dense_block, "separable": separable_block}
+
+
 def check(case: Case, plan: Plan, devices: Sequence[Device], *, sharing: Sharing | None = None) -> int:
     """Assert that fused launches are exact, with the bits of launches apart; return how many were saved."""
     assert list(case.find_errors(plan, devices, graph=case.plain_graph, sharing=sharing)) == []
@@ -131,9 +166,12 @@ def test_pair_with_any_activation_stride_and_batch(device: str, activation: str)
     assert check(case, plan, open_devices((device,))) == 1
 
 
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 @pytest.mark.parametrize("arrangement", ARRANGEMENTS.values(), ids=ARRANGEMENTS)
-def test_dense_block_in_chains_and_random_plans(arrangement: tuple[Sharing, tuple[int, ...]]) -> None:
-    case, (sharing, discrete) = dense_block(), arrangement
+def test_blocks_in_chains_and_random_plans(
+    arrangement: tuple[Sharing, tuple[int, ...]], block: Callable[[], Case]
+) -> None:
+    case, (sharing, discrete) = block(), arrangement
     devices = declare_discrete(open_devices(DEVICES), *discrete)
     plans = [plan_even(case.plain_graph, devices=DEVICES, max_chain_length=8)]
     plans += [draw_plan(case.plain_graph, DEVICES, np.random.default_rng(seed)) for seed in range(2)]
@@ -142,9 +180,10 @@ def test_dense_block_in_chains_and_random_plans(arrangement: tuple[Sharing, tupl
         check(case, plan, devices, sharing=sharing)
 
 
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_pair_that_devices_exchange_values_within_stays_apart(axis: int) -> None:
-    case = dense_block()
+def test_pair_that_devices_exchange_values_within_stays_apart(axis: int, block: Callable[[], Case]) -> None:
+    case = block()
     plan = cut_every_node(case.plain_graph, DEVICES, axis, 1)
     check(case, plan, open_devices(DEVICES))
 
@@ -155,8 +194,9 @@ def test_map_that_is_an_output_stays() -> None:
     assert list(case.find_errors(plan, open_devices(DEVICES[:1]))) == []
 
 
-def test_footprint_knows_what_lives_longer() -> None:
-    graph, devices = dense_block().plain_graph, open_devices(DEVICES)
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def test_footprint_knows_what_lives_longer(block: Callable[[], Case]) -> None:
+    graph, devices = block().plain_graph, open_devices(DEVICES)
     infos = [device.info for device in devices]
     for plan in (
         plan_even(graph, devices=DEVICES, max_chain_length=8),

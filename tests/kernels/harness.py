@@ -291,7 +291,7 @@ def _launch(
     for packed in batch.packed:
         assert batch.panel_begin is not None
         assert batch.panel_end is not None
-        begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
+        begin, end = packed.find_panels(int(batch.panel_begin[0]), int(batch.panel_end[0]))
         panels.append(_upload_guarded(device, packed.pack(graph.constants)[begin:end]))
     launch = bind_launch(
         device,

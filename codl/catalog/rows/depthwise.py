@@ -44,10 +44,10 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     lanes = max(4, min(16, info.vector_width))
     while lanes > 4 and channels <= lanes // 2:
         lanes //= 2
-    return {"MR": _choose_height(lanes, graph.shape(node.output)[3]), "NR": lanes, "VECTOR": lanes}
+    return {"MR": choose_height(lanes, graph.shape(node.output)[3]), "NR": lanes, "VECTOR": lanes}
 
 
-def _choose_height(lanes: int, width: int) -> int:
+def choose_height(lanes: int, width: int) -> int:
     """Return the pixels of a tile that cover a row with the fewest to spare, rather many than few."""
     return min(_HEIGHTS[lanes], key=lambda height: (-(-width // height) * (height + 1), -height))
 
@@ -58,7 +58,7 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
     return parameters["NR"] == parameters["VECTOR"]
 
 
-def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
+def pack_filters(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
     """Return [ceil(C / nr), 1 + KH*KW, nr], the bias in row 0; the last panel ends with the last channel."""
     weight, *bias = (constants[name] for name in names)
     filters = weight.reshape(len(weight), -1)
@@ -95,7 +95,7 @@ def _describe(
             packed=(
                 PackedArg(
                     key=f"{names!r}/chw/nr{nr}",
-                    pack=partial(_pack, names=names, nr=nr),
+                    pack=partial(pack_filters, names=names, nr=nr),
                     panel_floats=(1 + taps) * nr,
                 ),
             ),

@@ -1,0 +1,316 @@
+"""A row over two nodes: a depthwise convolution, and the 1x1 convolution behind it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, count_panels, is_tile, list_tiles
+from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.depthwise import choose_height, pack_filters
+from codl.catalog.rows.windows import (
+    box_scalars,
+    constant_names,
+    has_constant_weights,
+    pack_taps,
+    window_scalars,
+)
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    Scalar,
+    busiest_share,
+    ceil_div,
+    kernel_box,
+    plain_arg,
+    spread,
+)
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.ops import Conv2d, ResidualOrder
+from codl.ir.regions import Boxes, IntArray, input_boxes
+from codl.machine import DeviceInfo, DeviceKind
+
+NAME = "conv2d_depthwise_pointwise__buffer"
+_ROW_PADDING = 16
+"""ROW_PADDING of the kernel."""
+_MOST_VALUE_BYTES = 128 << 10
+"""Most bytes of what lies between the two: a part of a core's cache."""
+_ITEM_TILES, _ITEM_ROWS = (1, 2, 3, 4), (1, 2, 4)
+"""Tiles, and rows of pixels, that a work-item may take."""
+_TAP_CYCLES, _RUN_CYCLES, _ITEM_CYCLES, _LAUNCH_CYCLES = 1.0, 20.0, 500.0, 20_000.0
+"""Work of a tap of one vector, of a run of pixels of one vector, of a work-item, of a launch, in cycles.
+
+Source: Emerald Rapids, Intel's driver and PoCL: pairs of MobileNetV2 and of ShuffleNet.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What two convolutions compute for each pixel."""
+
+    channels: int
+    outputs: int
+    groups: int
+    """Of the second one."""
+    taps: int
+
+    @property
+    def depth(self) -> int:
+        """Products summed for each output of the second one."""
+        return self.channels // self.groups
+
+    def count_runs_cycles(self, runs: IntArray | int, parameters: Parameters) -> npt.NDArray[np.float64]:
+        """Return what runs of pixels of the first one cost."""
+        vectors = -(-self.channels // parameters["VECTOR"])
+        return np.asarray(runs * vectors * (parameters["RUN"] * self.taps * _TAP_CYCLES + _RUN_CYCLES))
+
+    def count_tile_cycles(self, tiles: Tiles) -> npt.NDArray[np.float64]:
+        """Return what all outputs of a tile's pixels cost, for each sort of tile."""
+        panels = self.groups * -(-self.outputs // self.groups // tiles.channels)
+        return np.asarray(panels * (self.depth * tiles.step_cycles + tiles.end_cycles))
+
+
+def find_depthwise(node: Node, graph: Graph) -> Node | None:
+    """Return the depthwise convolution whose result ``node`` alone reads, if a kernel can compute both."""
+    producer = graph.producers.get(node.inputs[0])
+    if producer is None or producer.output in graph.outputs or not has_constant_weights(producer, graph):
+        return None
+    op, channels = producer.op, graph.shape(producer.output)[1]
+    assert isinstance(op, Conv2d)
+    if not op.groups == channels == graph.shape(producer.inputs[0])[1]:
+        return None
+    is_read_once = len(graph.consumers[producer.output]) == 1 == node.inputs.count(producer.output)
+    is_single = producer.epilogue.residual is ResidualOrder.NONE
+    return producer if is_read_once and is_single and producer.inputs[0] not in graph.constants else None
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    """Return the tile for both convolutions, on CPUs where one launch should take less time than two."""
+    op = node.op
+    if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
+        return None
+    if op.kernel != (1, 1) or op.stride != (1, 1) or any(op.pads) or info.kind is not DeviceKind.CPU:
+        return None
+    first = find_depthwise(node, graph)
+    if first is None:
+        return None
+    work, lanes = (
+        _describe_work(node, first, graph),
+        choose_lanes(info, graph.shape(node.output)[1] // op.groups),
+    )
+    images, _, height, width = graph.shape(node.output)
+    if min(work.channels, work.outputs // work.groups) < lanes:
+        return None
+    tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
+    return _choose(work, tiles, choose_height(lanes, width), (images, height, width), info.units)
+
+
+def _describe_work(node: Node, first: Node, graph: Graph) -> _Work:
+    assert isinstance(node.op, Conv2d)
+    assert isinstance(first.op, Conv2d)
+    return _Work(
+        channels=graph.shape(first.output)[1],
+        outputs=graph.shape(node.output)[1],
+        groups=node.op.groups,
+        taps=prod(first.op.kernel),
+    )
+
+
+@lru_cache(maxsize=256)
+def _choose(
+    work: _Work, tiles: Tiles, run: int, image: tuple[int, int, int], units: int
+) -> Parameters | None:
+    """Return the parameters that take the fewest cycles, if these are fewer than those of two launches.
+
+    Two launches are taken to share their work evenly among all units.
+    """
+    images, rows, columns = image
+    pixels = images * rows * columns
+    tile_cycles = work.count_tile_cycles(tiles)
+    best, apart = None, np.inf
+    for tile, cycles in zip(tiles.parameters, tile_cycles, strict=True):
+        parameters = {"RUN": run, **tile}
+        count, one = np.array([rows]), np.array([1])
+        _, (total,) = _share(
+            count, columns * one, images * one, parameters, work=work, cycles=float(cycles), units=units
+        )
+        if best is None or total < best[0]:
+            best = total, parameters
+        runs = work.count_runs_cycles(images * rows * -(-columns // run), parameters)
+        apart = min(apart, (-(-pixels // tile["MR"]) * cycles + float(runs)) / units + _LAUNCH_CYCLES)
+    assert best is not None
+    return best[1] if best[0] < apart else None
+
+
+def _share(
+    rows: IntArray,
+    columns: IntArray,
+    images: IntArray,
+    parameters: Parameters,
+    *,
+    work: _Work,
+    cycles: float,
+    units: int,
+) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Return the pixels of a work-item and the cycles of the busiest unit, each [count].
+
+    Args:
+        rows: [count] Rows of each candidate.
+        columns: [count] Pixels of a row.
+        images: [count] Its images.
+        parameters: Those of the kernel.
+        work: What both convolutions compute.
+        cycles: Cycles of all outputs of a tile's pixels.
+        units: Compute units.
+    """
+    most = max(1, _MOST_VALUE_BYTES // FLOAT_BYTES // (work.channels + _ROW_PADDING))
+    pixels, run = rows * columns, parameters["RUN"]
+    sizes = np.stack(
+        [np.full_like(columns, parameters["MR"] * count) for count in _ITEM_TILES]
+        + [columns * count for count in _ITEM_ROWS]
+    )
+    sizes = np.minimum(np.minimum(sizes, pixels), most)
+    runs = np.where(
+        sizes % columns == 0,
+        sizes // columns * ceil_div(columns, run),
+        ceil_div(sizes, run) + ceil_div(sizes, columns),
+    )
+    items = spread(ceil_div(pixels, sizes) * images, units)
+    total = items * (
+        _ITEM_CYCLES + ceil_div(sizes, parameters["MR"]) * cycles + work.count_runs_cycles(runs, parameters)
+    )
+    best = np.argmin(total, axis=0)[None]
+    return np.take_along_axis(sizes, best, 0)[0], np.take_along_axis(total, best, 0)[0]
+
+
+def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    """Return whether the tile stays in registers."""
+    del node, graph
+    return is_tile(parameters, info)
+
+
+def _pack_whole(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
+    return pack_filters(constants, names=names, nr=nr)[None]
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op, first = node.op, find_depthwise(node, graph)
+    assert isinstance(op, Conv2d)
+    assert first is not None
+    assert isinstance(first.op, Conv2d)
+    x, shape, lanes = graph.shape(first.inputs[0]), graph.shape(node.output), parameters["VECTOR"]
+    work = _describe_work(node, first, graph)
+    group_outputs, depth, channels = shape[1] // op.groups, work.depth, work.channels
+    group_panels, panel = count_panels(group_outputs, parameters), parameters["VECTORS"] * lanes
+    vectors = -(-channels // lanes)
+    begin, end = kernel_box(out)
+    extent = end - begin
+    panel_begin, last_panel = (
+        channel // group_outputs * group_panels + channel % group_outputs // panel
+        for channel in (begin[:, 3], end[:, 3] - 1)
+    )
+    panels = last_panel + 1 - panel_begin
+    tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
+    tile = tiles.parameters.index({name: parameters[name] for name in ("MR", "VECTORS", "VECTOR")})
+    item_pixels, _ = _share(
+        extent[:, 1],
+        extent[:, 2],
+        extent[:, 0],
+        parameters,
+        work=work,
+        cycles=float(work.count_tile_cycles(tiles)[tile]),
+        units=info.units,
+    )
+    item_panels = panels
+    pixels = extent[:, 1] * extent[:, 2]
+    global_size = np.stack(
+        [ceil_div(pixels, item_pixels), ceil_div(panels, item_panels), extent[:, 0]], axis=1
+    )
+    items = spread(global_size.prod(axis=1), info.units)
+    item_tiles = ceil_div(item_pixels, parameters["MR"])
+    busiest = items * panels * item_tiles
+    (between,) = input_boxes(node, graph, out)[:1]
+    read = input_boxes(first, graph, between)[0].size
+    residual = out.size if node.residual else 0
+    names = constant_names(first, first.op)
+    return (
+        LaunchBatch(
+            entry=NAME,
+            tensors=(
+                plain_arg(node.output, shape),
+                plain_arg(first.inputs[0], x),
+                plain_arg(node.residual or node.output, shape),
+            ),
+            packed=(
+                pack_taps(node, graph, parameters),
+                PackedArg(
+                    key=f"{names!r}/chw/nr{lanes}/whole",
+                    pack=partial(_pack_whole, names=names, nr=lanes),
+                    panel_floats=vectors * (1 + work.taps) * lanes,
+                    is_whole=True,
+                ),
+            ),
+            panel_begin=panel_begin,
+            panel_end=panel_begin + panels,
+            zeros=lanes,
+            local=item_pixels * (channels + _ROW_PADDING),
+            global_size=global_size,
+            scalars={
+                **box_scalars(begin, end),
+                "panel_begin": panel_begin,
+                "panels": panels,
+                "item_pixels": item_pixels,
+                **constants_like(
+                    out,
+                    group_panels=group_panels,
+                    group_outputs=group_outputs,
+                    group_inputs=depth,
+                    channels=channels,
+                ),
+                **window_scalars(first, graph, out),
+                **_before_scalars(first, out.count),
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            busiest_flops=busiest_share(
+                2 * depth * parameters["MR"] * panel * panels * item_tiles,
+                full_items=pixels // item_pixels * extent[:, 0],
+                units=info.units,
+            ),
+            units={
+                "steps": busiest * depth,
+                "tiles": busiest,
+                "taps": items * item_pixels * vectors * work.taps,
+                "items": items,
+            },
+            read_bytes=FLOAT_BYTES
+            * (read + residual + panels * panel * (1 + depth) + vectors * lanes * (1 + work.taps)),
+            written_bytes=FLOAT_BYTES * out.size,
+            flops=2 * depth * out.size + 2 * work.taps * between.size,
+        ),
+    )
+
+
+def _before_scalars(first: Node, count: int) -> dict[str, Scalar]:
+    """Return the activation of the depthwise convolution as the kernel takes it."""
+    known = epilogue_scalars(first.epilogue, count)
+    return {f"before_{name}": known[name] for name in ("activation", "alpha", "beta")}
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name=NAME,
+        source=f"conv2d/{NAME}.cl",
+        allowed={"RUN": (6, 7, 8, 10, 12, 14), **ALLOWED_TILES},
+        accepts=_accept,
+        fits=_fits,
+        describe=_describe,
+    ),
+)

@@ -1,0 +1,165 @@
+// conv2d_depthwise_pointwise__buffer:
+//   dst[n, oh, ow, oc] = epilogue(bias[oc] + sum over ic of before(v[n, oh, ow, ic]) * weight)
+//   v[n, oh, ow, ic] = bias[ic] + sum over kh, kw of src[n, ih, iw, ic] * filter, as depthwise_conv2d_rows__buffer
+// one filter a channel and the 1x1 convolution behind it, in groups or not, without padding and strides.
+//
+// Arguments
+//   dst       float [N, OH, OW, OC], oc innermost   the box [begin, end) is written, nothing else
+//   src       float [N, H, W, IC], ic innermost     the windows of the box without padding are read
+//   residual  as dst                                read when residual_order is not 0
+//   weights   float [G * panels of a group, 1 + IC/G, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
+//   filters   float [ceil(IC/VECTOR), 1 + KH*KW, VECTOR]   row 0 the bias; all panels
+//   zeros     float [VECTOR]                        what padding reads
+//   values    local float [item_pixels, IC + 16]    v of a work-item's pixels
+//   scalars   first image, first coordinates and ends of the box, first panel, panels of the launch, pixels a
+//             work-item takes, panels, outputs and inputs of a group, inputs, image size, window, activation of v,
+//             epilogue
+// Launch      global (ceil(pixels / item_pixels), 1, images)   local (1, 1, 1)
+// Parameters  RUN 1..14 pixels of a row whose v are computed together; MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS
+//             1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Tested by   tests/kernels/test_conv2d_depthwise.py
+//
+// Pixels are those of the box in row-major order. IC and the outputs of a group are at least VECTOR.
+#include "common/gemm_tile.h"
+#ifndef RUN
+#define RUN 7
+#endif
+#include "common/taps.h"
+
+// Lanes behind the last input keep the rows of a tile out of the same cache sets.
+#define ROW_PADDING 16
+
+#define START_RUN(m) VEC a##m##_0 = bias;
+#define KEEP_PLAIN(m)                                                              \
+    if (m >= kept_begin && m < kept_end) {                                         \
+        BOUND(a##m##_0)                                                            \
+        VSTORE(a##m##_0, to + (m - kept_begin) * to_step + channel);               \
+    }
+#define KEEP_ANY(m)                                                                \
+    if (m >= kept_begin && m < kept_end)                                           \
+        keep_any(a##m##_0, to + (m - kept_begin) * to_step + channel, activation, alpha, beta);
+
+static __attribute__((noinline)) void keep_any(VEC value, __local float *to, int activation, float alpha, float beta) {
+    VSTORE(ACTIVATE(VEC, value), to);
+}
+
+// Computes v for RUN pixels of a row, of which [kept_begin, kept_end) are stored, channels [low, high).
+static __attribute__((noinline)) void convolve_run(
+    __local float *to, int to_step, int kept_begin, int kept_end, __global const float *image_row, int src_h, int src_w,
+    __global const float *weights, __global const float *zeros, int columns, int first_x, int tap_begin, int tap_end,
+    int channels, int channel_low, int channel_high, int in_w, int kernel_h, int kernel_w, int stride_w,
+    int dilation_h, int dilation_w, int activation, float alpha, float beta) {
+    const int step = stride_w * src_w, reach_w = (kernel_w - 1) * dilation_w + 1;
+    const int last_x = first_x + (RUN - 1) * stride_w;
+    const bool is_full = columns >= RUN, sees_image = is_full && first_x >= 0 && last_x + reach_w <= in_w;
+    const bool sees_middle = is_full && first_x + stride_w >= 0 && last_x - stride_w + reach_w <= in_w;
+    for (int panel = channel_low / VECTOR; panel * VECTOR < channel_high; ++panel) {
+        const int channel = min(panel * VECTOR, channels - VECTOR);
+        const int low = channel_low - channel, high = channel_high - channel;
+        const bool is_whole = low <= 0 && high >= VECTOR;
+        __global const float *image = image_row + channel;
+        __global const float *weight = weights + panel * ((kernel_h * kernel_w + 1) * VECTOR);
+        const VEC bias = VLOAD(weight);
+        weight += VECTOR;
+        REPEAT(RUN, START_RUN)
+        if (is_whole && sees_image) {
+            WALK_TAPS(INNER_TAP)
+        } else if (is_whole && sees_middle) {
+            WALK_TAPS(ENDS_TAP)
+        } else if (is_whole) {
+            WALK_TAPS(EDGE_TAP)
+        } else {
+            WALK_TAPS(PART_TAP)
+        }
+        if (IS_PLAIN_ACTIVATION) {
+            PLAIN_BOUNDS
+            REPEAT(RUN, KEEP_PLAIN)
+        } else {
+            REPEAT(RUN, KEEP_ANY)
+        }
+    }
+}
+
+// Where pixel m of the tile lies in output and residual; past the end the last one again.
+#define DECLARE_PIXEL(m) int to_##m, with_##m;
+#define PLACE_ON_LINE(m)                                      \
+    {                                                         \
+        const int step = min(m, left - 1);                    \
+        to_##m = to + step * dst_w;                           \
+        with_##m = with + step * residual_w;                  \
+    }
+#define PLACE_IN_BOX(m)                                       \
+    to_##m = AT(dst, n, oh, ow, 0);                           \
+    with_##m = AT(residual, n, oh, ow, 0);                    \
+    if (left > m + 1 && ++ow == col_end) { ow = col_begin; ++oh; }
+#define AIM_PIXEL(m) __local const float *p##m = inputs + min(m, left - 1) * row_step;
+#define STORE_PIXEL(m)                                        \
+    if (left > m) {                                           \
+        __global float *d##m = outputs + to_##m;              \
+        __global const float *r##m = others + with_##m;       \
+        STORE_PIXEL_ROW(m)                                    \
+    }
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_depthwise_pointwise__buffer(
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
+    __global const float *restrict filters, __global const float *zeros, __local float *values, int image_begin,
+    int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end, int panel_begin,
+    int panels, int item_pixels, int group_panels, int group_outputs, int group_inputs, int channels,
+    int in_h, int in_w, int kernel_h, int kernel_w, int stride_h, int stride_w, int dilation_h, int dilation_w,
+    int pad_h, int pad_w, int before_activation, float before_alpha, float before_beta, EPILOGUE_SCALARS) {
+    const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
+    const int n = image_begin + get_global_id(2), row_step = channels + ROW_PADDING;
+    const int first_input = panel_begin / group_panels * group_inputs;
+    const int last_input = ((panel_begin + panels - 1) / group_panels + 1) * group_inputs;
+    const int begin = get_global_id(0) * item_pixels, end = min(pixels, begin + item_pixels);
+    for (int at = begin; at < end;) {
+        const int column = at % columns, stop = min(columns, column + end - at);
+        const int oh = row_begin + at / columns, y = oh * stride_h - pad_h;
+        const int tap_begin = y < 0 ? min(kernel_h, count_steps(-y, dilation_h)) : 0;
+        const int tap_end = y < in_h ? min(kernel_h, count_steps(in_h - y, dilation_h)) : 0;
+        for (int run = column; run < stop; run += RUN) {
+            const int first = max(0, min(run, columns - RUN)), first_x = (col_begin + first) * stride_w - pad_w;
+            convolve_run(values + (at - begin + run - column) * row_step, row_step, run - first,
+                         min(RUN, stop - first), src + AT(src, n, y, first_x, 0), src_h, src_w, filters, zeros,
+                         columns, first_x, tap_begin, tap_end, channels, first_input, last_input, in_w, kernel_h, kernel_w,
+                         stride_w, dilation_h, dilation_w, before_activation, before_alpha, before_beta);
+        }
+        at += stop - column;
+    }
+    const bool is_line = dst_h == columns * dst_w && (residual_order == RESIDUAL_NONE || residual_h == columns * residual_w);
+    const int last_start = max(0, group_outputs - VECTOR);
+    for (int first = begin; first < end; first += MR) {
+        const int left = end - first;
+        int oh = row_begin + first / columns, ow = col_begin + first % columns;
+        REPEAT(MR, DECLARE_PIXEL)
+        if (is_line || ow + MR <= col_end) {
+            const int to = AT(dst, n, oh, ow, 0), with = AT(residual, n, oh, ow, 0);
+            REPEAT(MR, PLACE_ON_LINE)
+        } else {
+            REPEAT(MR, PLACE_IN_BOX)
+        }
+        __global const float *weight = weights;
+        for (int item = 0; item < panels; ++item) {
+            const int panel = panel_begin + item, group = panel / group_panels;
+            const int first_channel = (panel - group * group_panels) * PANEL;
+            EACH_VECTOR(PLACE_VECTOR)
+            __local const float *inputs = values + (first - begin) * row_step + group * group_inputs;
+            REPEAT(MR, AIM_PIXEL)
+            START_TILE
+            ACCUMULATE(group_inputs)
+            __global float *outputs = dst + group * group_outputs;
+            __global const float *others = residual + group * group_outputs;
+            const int low = channel_begin - group * group_outputs;
+            const int high = min(channel_end - group * group_outputs, group_outputs);
+            if (IS_PLAIN_EPILOGUE && low <= start_0 && high >= min(first_channel + PANEL, group_outputs)) {
+                PLAIN_BOUNDS
+#define STORE_PIXEL_ROW STORE_PLAIN_ROW
+                REPEAT(MR, STORE_PIXEL)
+            } else {
+#undef STORE_PIXEL_ROW
+#define STORE_PIXEL_ROW STORE_ANY_ROW
+                REPEAT(MR, STORE_PIXEL)
+            }
+        }
+    }
+}
