@@ -47,8 +47,8 @@ SHAPES = {
     "vgg head": (1, 4096, 4096),
 }
 """Rows, depth and columns of a matrix product with constant right operand, by where it comes from."""
-_LEAD_SECONDS = 10e-3
-"""What a row runs untimed before each sample: drivers take milliseconds to wake all their threads."""
+_LEAD_SECONDS = 40e-3
+"""What a row runs untimed before each sample: after a rest drivers take up to 20 ms to wake all threads."""
 _SAMPLE_SECONDS = 1e-3
 """What a sample lasts at the least: launches are repeated for it."""
 

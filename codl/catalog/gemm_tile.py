@@ -56,7 +56,7 @@ def choose_tile(info: DeviceInfo, *, rows: int, channels: int, depth: int) -> Pa
         depth: Steps of K: products summed for each output.
     """
     tiles = list_tiles(choose_lanes(info, channels), info.vector_width, info.vector_registers)
-    return dict(tiles.parameters[int(np.argmin(tiles.count_cycles(rows, channels, depth)))])
+    return dict(tiles.parameters[int(np.argmin(tiles.count_cycles(rows, channels, depth, info.units)))])
 
 
 def choose_lanes(info: DeviceInfo, channels: int) -> int:
@@ -79,9 +79,10 @@ class Tiles:
     end_cycles: npt.NDArray[np.float64]
     """Beginning a tile, and storing it."""
 
-    def count_cycles(self, rows: int, channels: int, depth: int) -> npt.NDArray[np.float64]:
-        """Return what one group costs."""
+    def count_cycles(self, rows: int, channels: int, depth: int, units: int) -> npt.NDArray[np.float64]:
+        """Return what one group costs: with few tiles some of the units wait for the others' last one."""
         tiles = -(-rows // self.rows) * -(-channels // self.channels)
+        tiles = -(-tiles // units) * units
         return np.asarray(tiles * (depth * self.step_cycles + self.end_cycles))
 
 

@@ -8,20 +8,11 @@
 //   scalars   first matrix, rows and columns of the box, first panel, panels a work-item takes, panels of the launch,
 //             tiles a work-item takes, columns, K, epilogue
 // Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), matrices)   local (1, 1, 1)
-// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 rows; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes;
-//             FETCH 0 1 whether weights are asked for ahead
+// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 rows; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_matmul.py
 //
 // Row tiles begin at the box's first row; panels lie on the whole tensor's grid, whose last vectors step back to end
 // with it.
-#ifndef FETCH
-#define FETCH 0
-#endif
-#if FETCH
-#define FETCH_STEPS 16
-#define FETCH_VECTOR(v) __builtin_prefetch((const void *)(size_t)(weight + FETCH_STEPS * PANEL + v * VECTOR), 0, 2);
-#define BEFORE_STEP EACH_VECTOR(FETCH_VECTOR)
-#endif
 #include "common/gemm_tile.h"
 
 // Row m of the tile; past the end the last one again.

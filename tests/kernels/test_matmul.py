@@ -27,7 +27,7 @@ from tests.kernels.harness import (
 IMPLEMENTATIONS = (*matmul_packed.IMPLEMENTATIONS, *matmul.IMPLEMENTATIONS)
 PACKED, PLAIN = IMPLEMENTATIONS
 SMALL = {
-    PACKED.name: {"MR": 4, "VECTORS": 2, "VECTOR": 4, "FETCH": 0},
+    PACKED.name: {"MR": 4, "VECTORS": 2, "VECTOR": 4},
     PLAIN.name: {"MR": 4, "NR": 8, "VECTOR": 4},
 }
 

@@ -15,19 +15,13 @@ from codl.catalog.spec import (
     PackedArg,
     Parameters,
     busiest_share,
-    can_fetch,
     ceil_div,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import MatMul
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
-
-_FETCHED_BYTES = 1 << 20
-"""Weights of few rows from which on they are asked for ahead: less lies in a core's own cache."""
-_FEW_ROWS = 4
-"""Rows up to which reading weights is what takes the time."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -40,16 +34,13 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
         return None
     rows, columns = shape[-2:]
     depth = graph.shape(node.inputs[0])[-1]
-    is_large = rows <= _FEW_ROWS and FLOAT_BYTES * depth * columns >= _FETCHED_BYTES
-    is_fetched = is_large and can_fetch(info)
-    return {**choose_tile(info, rows=rows, channels=columns, depth=depth), "FETCH": int(is_fetched)}
+    return choose_tile(info, rows=rows, channels=columns, depth=depth)
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    """Return whether the tile stays in registers, and the driver knows what it is asked."""
+    """Return whether the tile stays in registers."""
     del node, graph
-    is_known = not parameters["FETCH"] or can_fetch(info)
-    return is_known and is_tile(parameters, info)
+    return is_tile(parameters, info)
 
 
 def _constants(node: Node, op: MatMul) -> tuple[str, ...]:
@@ -125,7 +116,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     Implementation(
         name="gemm_packed__buffer",
         source="gemm/gemm_packed__buffer.cl",
-        allowed={**ALLOWED_TILES, "FETCH": (0, 1)},
+        allowed=ALLOWED_TILES,
         accepts=_accept,
         fits=_fits,
         describe=_describe,
