@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codl.errors import ProfileError
+from codl.latency.known import format_layers, parse_layers
 from codl.latency.linear import LARGEST_US, LinearModel, format_model, parse_model, read_number
 from codl.latency.profile import (
     COMPUTE,
@@ -134,8 +135,16 @@ def format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
 
 
 def _format_row(row: RowModel) -> dict[str, Any]:
-    quality = {name: round(value, 4) for name, value in asdict(row.quality).items()}
-    return {"digest": row.digest, **format_model(row.model), "quality": quality}
+    told = {"digest": row.digest, **format_model(row.model), "quality": _format_quality(row.quality)}
+    if row.layers:
+        told["layers"] = format_layers(row.layers)
+    if row.known is not None:
+        told["known"] = _format_quality(row.known)
+    return told
+
+
+def _format_quality(quality: Quality) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in asdict(quality).items()}
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -241,19 +250,26 @@ def parse_neighbour(told: Any, where: str) -> Neighbour:
 
 def _parse_row(told: Any, where: str) -> RowModel:
     entries = _entries(told, where)
-    quality = _entries(entries.get("quality"), f"{where}.quality")
-    shares = {
-        name: read_number(quality.get(name), f"{where}.quality.{name}", largest=1.0)
-        for name in ("pm5", "pm10", "flops_pm10")
-    }
+    known = entries.get("known")
     return RowModel(
         digest=_text(entries.get("digest"), f"{where}.digest"),
         model=_parse_checked_model(entries, where),
-        quality=Quality(
-            samples=_count(quality.get("samples"), f"{where}.quality.samples"),
-            rmspe=read_number(quality.get("rmspe"), f"{where}.quality.rmspe", largest=LARGEST_US),
-            **shares,
-        ),
+        quality=_parse_quality(entries.get("quality"), f"{where}.quality"),
+        layers=parse_layers(entries.get("layers", {}), f"{where}.layers"),
+        known=None if known is None else _parse_quality(known, f"{where}.known"),
+    )
+
+
+def _parse_quality(told: Any, where: str) -> Quality:
+    entries = _entries(told, where)
+    shares = {
+        name: read_number(entries.get(name), f"{where}.{name}", largest=1.0)
+        for name in ("pm5", "pm10", "flops_pm10")
+    }
+    return Quality(
+        samples=_count(entries.get("samples"), f"{where}.samples"),
+        rmspe=read_number(entries.get("rmspe"), f"{where}.rmspe", largest=LARGEST_US),
+        **shares,
     )
 
 

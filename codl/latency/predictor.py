@@ -17,6 +17,7 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
 from codl.latency.features import Features, extract_features, stage_of
+from codl.latency.known import mark_node
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
 from codl.machine import DeviceInfo
 
@@ -37,7 +38,7 @@ class Prediction:
     is_extrapolated: npt.NDArray[np.bool_]
     """[count], whether a candidate is unlike all that was measured."""
     uncertainty: float
-    """Typical relative error: the root mean square over samples that were held out."""
+    """Typical relative error: the root mean square over samples that were held out; the worst layer's."""
 
 
 class Predictor:
@@ -94,7 +95,7 @@ class Predictor:
                 np.where(is_empty[:, None], 0, out.begin), np.where(is_empty[:, None], shape, out.end)
             )
         batches = chosen.implementation.describe(node, graph, boxes, self.info, chosen.parameters)
-        found = self.predict_launches(chosen, batches, node.epilogue)
+        found = self.predict_launches(chosen, batches, node.epilogue, layer=(node, graph))
         if not is_empty.any():
             return found
         return replace(
@@ -104,7 +105,12 @@ class Predictor:
         )
 
     def predict_launches(
-        self, selection: Selection, batches: Sequence[LaunchBatch], epilogue: Epilogue = NO_EPILOGUE
+        self,
+        selection: Selection,
+        batches: Sequence[LaunchBatch],
+        epilogue: Epilogue = NO_EPILOGUE,
+        *,
+        layer: tuple[Node, Graph] | None = None,
     ) -> Prediction:
         """Return the times of launches that follow each other, for many candidates.
 
@@ -112,21 +118,35 @@ class Predictor:
             selection: What the launches are of.
             batches: Their descriptions, at least one.
             epilogue: What is done to the results.
+            layer: The node that they compute, with where its shapes are found; it may have been measured.
 
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
         """
         features = extract_features(batches, selection.parameters, self.info, epilogue=epilogue)
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
-        return self.predict_features(selection.implementation.name, features, np.asarray(launches))
+        name = selection.implementation.name
+        marks = () if layer is None else (mark_node(*layer, selection.parameters),)
+        counts = (len(batches[0].global_size),) * len(marks)
+        return self.predict_features(name, features, np.asarray(launches), marks=marks, counts=counts)
 
-    def predict_features(self, name: str, features: Features, launches: Times) -> Prediction:
+    def predict_features(
+        self,
+        name: str,
+        features: Features,
+        launches: Times,
+        *,
+        marks: Sequence[str] = (),
+        counts: Sequence[int] = (),
+    ) -> Prediction:
         """Return the times of candidates whose features are known already.
 
         Args:
             name: The implementation.
             features: Of its launches.
             launches: [count] How many they are.
+            marks: Of the layers that candidates are slices of, one layer's candidates after the other's.
+            counts: How many candidates each layer has.
 
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
@@ -135,13 +155,28 @@ class Predictor:
         self._check_stages(name, features, known)
         values = features.select(known.model.features)
         kernel_us = known.model.predict_us(values)
+        if known.layers and marks:
+            logs = [known.layers.get(mark, 0.0) for mark in marks]
+            kernel_us = kernel_us * np.repeat(np.exp(logs), counts)
         moving_us = features.moved_bytes / self.profile.bandwidth_bytes_per_us
         return Prediction(
             us=kernel_us + launches * self.profile.launch_us,
             memory_share=np.minimum(1.0, moving_us / np.maximum(kernel_us, 1e-9)),
             is_extrapolated=known.model.is_outside(values),
-            uncertainty=known.quality.rmspe * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0),
+            uncertainty=max(
+                (self.find_uncertainty(name, mark) for mark in marks or ("",)),
+            ),
         )
+
+    def find_uncertainty(self, name: str, mark: str) -> float:
+        """Return the typical relative error of predictions for slices of a layer.
+
+        Args:
+            name: The implementation; one that the profile knows.
+            mark: Of the layer.
+        """
+        uncertainty = self.profile.rows[name].find_uncertainty(mark)
+        return uncertainty * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0)
 
     def predict_publish(self, tensor: str, shape: Shape, boxes: Boxes) -> Times:
         """Return the times [count] of copying boxes of a tensor to where all devices see it.

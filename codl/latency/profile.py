@@ -87,6 +87,16 @@ class RowModel:
     """Of the kernel and its launch description; a predictor of other ones is stale."""
     model: LinearModel
     quality: Quality
+    """For layers that nobody measured."""
+    layers: Mapping[str, float] = field(default_factory=dict)
+    """Mark of a layer that was measured itself -> logarithm of its time over the model's."""
+    known: Quality | None = None
+    """For other slices of layers that were measured; None where nobody knows."""
+
+    def find_uncertainty(self, mark: str) -> float:
+        """Return the typical relative error for slices of a layer: less where it was measured itself."""
+        is_known = self.known is not None and mark in self.layers
+        return self.known.rmspe if self.known is not None and is_known else self.quality.rmspe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

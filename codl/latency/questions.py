@@ -14,6 +14,7 @@ from codl.catalog.spec import LaunchBatch, Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.latency.features import extract_features
+from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
 from codl.machine import DeviceInfo, DeviceKind
 
@@ -76,14 +77,21 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
             [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
         )
         name = group.selection.implementation.name
-        stops = np.cumsum([counts[question] for question in group.questions])[:-1]
+        sizes = [counts[question] for question in group.questions]
+        stops = np.cumsum(sizes)[:-1]
+        nodes = [questions[question].node for question in group.questions]
+        marks = [mark_node(node, graph, group.selection.parameters) for node in nodes]
         for device in group.devices:
-            found = predictors[device].predict_features(name, features, np.asarray(launches))
+            predictor = predictors[device]
+            found = predictor.predict_features(
+                name, features, np.asarray(launches), marks=marks, counts=sizes
+            )
             parts = np.split(found.us, stops), np.split(found.us * found.memory_share, stops)
-            for question, part, slow in zip(group.questions, *parts, strict=True):
+            for question, mark, part, slow in zip(group.questions, marks, *parts, strict=True):
                 place = slice(starts[question], starts[question + 1])
                 us[device, place], memory_us[device, place] = part, slow
-                uncertainties[question] = max(uncertainties[question], found.uncertainty)
+                uncertainty = predictor.find_uncertainty(name, mark)
+                uncertainties[question] = max(uncertainties[question], uncertainty)
     return Answers(us=us, memory_us=memory_us, uncertainties=uncertainties)
 
 

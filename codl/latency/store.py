@@ -16,7 +16,6 @@ from codl.latency.profile import (
     DeviceKey,
     DeviceProfile,
     Origin,
-    RowModel,
 )
 from codl.machine import DeviceInfo
 
@@ -122,7 +121,7 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
         launch_us=profile.launch_us * compute,
         wait_us=profile.wait_us * compute,
         rows={
-            name: RowModel(digest=row.digest, model=_scale(row.model, compute, memory), quality=row.quality)
+            name: replace(row, model=_scale(row.model, compute, memory), layers={}, known=None)
             for name, row in profile.rows.items()
         },
         sharing={name: _scale(model, compute, memory) for name, model in profile.sharing.items()},

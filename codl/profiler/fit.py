@@ -6,7 +6,7 @@ Squared relative errors, re-weighted until the sum of absolute ones is least: ha
 above the prediction and half below, and the few that a neighbour spoiled pull on nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from codl.errors import ProfileError
 from codl.latency.features import FloatMatrix, is_special, stage_of
 from codl.latency.linear import LinearModel
 from codl.latency.profile import Quality
+from codl.profiler.effects import find_effects
 
 try:
     from sklearn.linear_model import LinearRegression
@@ -36,6 +37,7 @@ program alone is believed only where its samples ask for it.
 """
 _LEAST_SHARE = 0.02
 """Of the time of any sample; features that never take as much are left out."""
+_LEAST_US = 1e-9
 _UNKNOWN = Quality(samples=0, pm5=0.0, pm10=0.0, rmspe=1.0, flops_pm10=0.0)
 
 
@@ -44,7 +46,12 @@ class Fitted:
     """A model and how it did on samples that it did not see, then fitted to all."""
 
     model: LinearModel
+    effects: Mapping[str, float]
+    """Layer -> logarithm of its time over the model's."""
     quality: Quality
+    """For layers that taught nothing."""
+    known: Quality
+    """For samples that taught nothing, of layers others of which did."""
     errors: Times
     """Relative error of each sample under the final model, predicted / measured - 1."""
     unseen_us: Times
@@ -58,6 +65,7 @@ def fit_row(
     *,
     flops: Times,
     groups: Sequence[str],
+    layers: Sequence[str],
     is_chosen: npt.NDArray[np.bool_],
     is_examined: bool = True,
 ) -> Fitted:
@@ -69,31 +77,62 @@ def fit_row(
         us: Measured times.
         flops: Arithmetic of each sample, for the baseline.
         groups: What must not stand on both sides of the split: samples of one layer have equal names.
+        layers: What has an effect of its own: samples of one layer by one program.
         is_chosen: Which samples were taken because their like were predicted badly. They teach, but examine
             nobody as long as there are others: the examination is on the workload as it is.
         is_examined: Whether to find out how well samples are predicted that taught nothing; without, the
             quality is that of no samples, in a third of the time.
     """
+    lesson = _Lesson(names=names, values=values, us=us, flops=flops, layers=np.asarray(layers))
     model = fit_linear(names, values, us)
+    effects = lesson.find_effects(model, np.ones(len(us), bool))
     errors, unseen = predict(model, names, values) / us - 1, np.full(len(us), np.nan)
     if not is_examined:
-        return Fitted(model=model, quality=_UNKNOWN, errors=errors, unseen_us=unseen)
+        return Fitted(
+            model=model, effects=effects, quality=_UNKNOWN, known=_UNKNOWN, errors=errors, unseen_us=unseen
+        )
     held, learned = split_examined(groups, is_chosen)
-    predicted = predict(fit_linear(names, values[learned], us[learned]), names, values[held])
-    baseline_values = np.stack([np.ones(len(us)), flops], axis=1)
-    baseline = ("launches", "flops")
-    naive = predict(
-        fit_linear(baseline, baseline_values[learned], us[learned]), baseline, baseline_values[held]
-    )
-    quality = Quality(
-        samples=int(held.sum()),
-        pm5=share_within(predicted, us[held], 0.05),
-        pm10=share_within(predicted, us[held], 0.10),
-        rmspe=float(np.sqrt(np.mean((predicted / us[held] - 1) ** 2))) if held.any() else 1.0,
-        flops_pm10=share_within(naive, us[held], 0.10),
-    )
-    unseen[held] = predicted
-    return Fitted(model=model, quality=quality, errors=errors, unseen_us=unseen)
+    quality, unseen[held] = lesson.examine(held, learned)
+    known, _ = lesson.examine(*split_examined([f"{place:06}" for place in range(len(us))], is_chosen))
+    return Fitted(model=model, effects=effects, quality=quality, known=known, errors=errors, unseen_us=unseen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lesson:
+    """Samples of one implementation, [samples] each."""
+
+    names: Sequence[str]
+    values: FloatMatrix
+    """[samples, features]"""
+    us: Times
+    flops: Times
+    layers: npt.NDArray[np.str_]
+
+    def find_effects(self, model: LinearModel, learned: npt.NDArray[np.bool_]) -> dict[str, float]:
+        """Return what layers take beyond a model, from some of the samples."""
+        plain = np.maximum(predict(model, self.names, self.values[learned]), _LEAST_US)
+        return find_effects(np.log(self.us[learned] / plain), self.layers[learned].tolist())
+
+    def predict(self, model: LinearModel, effects: Mapping[str, float]) -> Times:
+        """Return what a model says with what is known of layers."""
+        logs = np.array([effects.get(layer, 0.0) for layer in self.layers.tolist()])
+        return np.asarray(predict(model, self.names, self.values) * np.exp(logs))
+
+    def examine(self, held: npt.NDArray[np.bool_], learned: npt.NDArray[np.bool_]) -> tuple[Quality, Times]:
+        """Return how well some samples are predicted by what others teach, and what is predicted."""
+        us = self.us[held]
+        model = fit_linear(self.names, self.values[learned], self.us[learned])
+        predicted = self.predict(model, self.find_effects(model, learned))[held]
+        baseline, work = ("launches", "flops"), np.stack([np.ones(len(self.us)), self.flops], axis=1)
+        naive = predict(fit_linear(baseline, work[learned], self.us[learned]), baseline, work[held])
+        quality = Quality(
+            samples=int(held.sum()),
+            pm5=share_within(predicted, us, 0.05),
+            pm10=share_within(predicted, us, 0.10),
+            rmspe=float(np.sqrt(np.mean((predicted / us - 1) ** 2))) if held.any() else 1.0,
+            flops_pm10=share_within(naive, us, 0.10),
+        )
+        return quality, predicted
 
 
 def split_examined(

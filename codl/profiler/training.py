@@ -12,6 +12,7 @@ from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.boxes import Boxes, Region
 from codl.latency.features import Features, extract_features
+from codl.latency.known import mark_layer
 from codl.latency.profile import RowModel, digest_implementation
 from codl.machine import DeviceInfo
 from codl.profiler.case import Case
@@ -37,7 +38,11 @@ class Lesson:
     def model(self) -> RowModel:
         """The predictor as it stands in a profile."""
         return RowModel(
-            digest=digest_implementation(self.row), model=self.fitted.model, quality=self.fitted.quality
+            digest=digest_implementation(self.row),
+            model=self.fitted.model,
+            quality=self.fitted.quality,
+            layers=self.fitted.effects,
+            known=self.fitted.known,
         )
 
     def find_worst(self, count: int) -> tuple[Layer, ...]:
@@ -93,6 +98,7 @@ def _teach_row(
         us,
         flops=np.concatenate([one.flops for one in features]),
         groups=[json.dumps(sample.layer) for sample in ordered],
+        layers=[mark for group in _group(ordered) for mark in [_mark(group[0])] * len(group)],
         is_chosen=np.array([sample.is_chosen for sample in ordered]),
         is_examined=is_examined,
     )
@@ -131,6 +137,10 @@ def _describe(samples: Sequence[Sample], row: Implementation, info: DeviceInfo) 
     layer = parse_layer(samples[0].layer)
     selection = Selection(implementation=row, parameters=samples[0].parameters)
     return describe_boxes(layer, selection, Boxes.of([Region(s.begin, s.end) for s in samples]), info)
+
+
+def _mark(sample: Sample) -> str:
+    return mark_layer(parse_layer(sample.layer), tuple(sorted(sample.parameters.items())))
 
 
 def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo) -> Features:

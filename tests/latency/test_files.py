@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from codl.errors import ProfileError
 from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
 from tests.catalog.nodes import device_info
-from tests.latency.profiles import make_profile
+from tests.latency.profiles import QUALITY, make_profile
 
 ROW = "conv2d_gemm__buffer"
+MARK = "0123456abc"
 Told = dict[str, Any]
 
 
@@ -27,6 +29,16 @@ def test_profile_survives_its_files(folder: Path) -> None:
 
     assert load_profile(folder) == profile
     assert load_profile(folder).fingerprint == profile.fingerprint
+
+
+def test_known_layers_survive_their_files(tmp_path: Path) -> None:
+    profile = make_profile(device_info(8))
+    row = replace(profile.rows[ROW], layers={MARK: 0.125, "f" * 10: -0.5}, known=QUALITY)
+    taught = profile.with_rows({ROW: row})
+    save_profile(taught, tmp_path)
+
+    assert load_profile(tmp_path) == taught
+    assert taught.fingerprint != profile.fingerprint
 
 
 def test_profile_is_small(folder: Path) -> None:
@@ -115,6 +127,17 @@ def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
         _set("rows", ROW, "digest", value=1),
         _set("rows", ROW, "quality", "pm10", value=2),
         _set("rows", ROW, "quality", value=[]),
+        _set("rows", ROW, "known", value=[]),
+        _set("rows", ROW, "known", value={"samples": 1}),
+        _set("rows", ROW, "layers", value=None),
+        _set("rows", ROW, "layers", value=[0.1]),
+        _set("rows", ROW, "layers", value={"not a mark": 0.1}),
+        _set("rows", ROW, "layers", value={MARK.upper(): 0.1}),
+        _set("rows", ROW, "layers", value={MARK: "0.1"}),
+        _set("rows", ROW, "layers", value={MARK: True}),
+        _set("rows", ROW, "layers", value={MARK: 1e308}),
+        _set("rows", ROW, "layers", value={MARK: -50}),
+        _set("rows", ROW, "layers", value={f"{place:010x}": 0.0 for place in range(5000)}),
         _set("rows", ROW, value=7),
         _set("rows", value=[]),
         _set("device", "driver", value="another"),

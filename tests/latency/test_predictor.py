@@ -1,6 +1,7 @@
 """Predictions: many at once equal one at a time, and nothing is predicted without a predictor."""
 
 from dataclasses import replace
+from math import log
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from codl.catalog.choose import choose
 from codl.errors import ProfileError
 from codl.ir.boxes import Boxes, Region
+from codl.latency.known import mark_node
 from codl.latency.linear import LinearModel
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Origin
@@ -70,6 +72,32 @@ def test_slice_unlike_all_samples_is_flagged(predictor: Predictor) -> None:
     flags = strict.predict(node, graph, Boxes.of([whole, whole.cut(2, 0, 2)])).is_extrapolated
 
     assert flags.tolist() == [True, False]
+
+
+def test_slices_of_a_measured_layer_take_what_it_was_seen_to_take(predictor: Predictor) -> None:
+    node, graph = CONV.node, CONV.graph
+    whole = Region.whole(graph.shape(node.output))
+    boxes = Boxes.of([whole, whole.cut(2, 0, 3)])
+    chosen = predictor.choose(node, graph)
+    row = predictor.profile.rows[chosen.implementation.name]
+    mark = mark_node(node, graph, chosen.parameters)
+    sure = replace(row, layers={mark: log(1.5)}, known=replace(row.quality, rmspe=0.02))
+    taught = Predictor(predictor.profile.with_rows({chosen.implementation.name: sure}), INFO)
+
+    plain, known = (one.predict(node, graph, boxes) for one in (predictor, taught))
+
+    launch_us = predictor.profile.launch_us
+    assert known.us - launch_us == pytest.approx(1.5 * (plain.us - launch_us))
+    assert (plain.uncertainty, known.uncertainty) == (row.quality.rmspe, 0.02)
+
+
+def test_layer_of_another_program_is_another_layer() -> None:
+    chosen = {"MR": 1, "NR": 1}
+
+    marks = {mark_node(CONV.node, CONV.graph, {**chosen, "MR": rows}) for rows in (1, 2)}
+
+    assert len(marks) == 2
+    assert mark_node(CONV.node, CONV.graph, {"NR": 1, "MR": 1}) in marks
 
 
 def test_kernel_without_predictor_is_an_error() -> None:

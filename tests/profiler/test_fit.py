@@ -108,7 +108,9 @@ def test_baseline_of_flops_does_worse_on_memory_bound_work() -> None:
     us = values @ [5.0, 1e-6, 1e-3]
 
     groups = [str(place) for place in range(200)]
-    fitted = fit_row(NAMES, values, us, flops=values[:, 1], groups=groups, is_chosen=np.zeros(200, bool))
+    fitted = fit_row(
+        NAMES, values, us, flops=values[:, 1], groups=groups, layers=groups, is_chosen=np.zeros(200, bool)
+    )
 
     assert fitted.quality.pm5 == fitted.quality.pm10 == 1.0
     assert fitted.quality.flops_pm10 < 0.5
@@ -128,10 +130,26 @@ def test_chosen_samples_examine_nobody() -> None:
         us,
         flops=values[:, 1],
         groups=[str(place) for place in range(200)],
+        layers=[str(place) for place in range(200)],
         is_chosen=chosen,
     )
 
     assert 20 <= fitted.quality.samples <= 40
+
+
+def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> None:
+    values = work(400)
+    layers = [str(place // 4) for place in range(400)]
+    us = values @ [5.0, 1e-3, 1e-4] * np.repeat(RNG.uniform(0.7, 1.4, 100), 4)
+
+    fitted = fit_row(
+        NAMES, values, us, flops=values[:, 1], groups=layers, layers=layers, is_chosen=np.zeros(400, bool)
+    )
+
+    assert fitted.quality.pm10 < 0.6
+    assert fitted.known.pm10 > 0.9
+    assert fitted.known.rmspe < fitted.quality.rmspe
+    assert len(fitted.effects) == 100
 
 
 def test_sessions_do_without_scikit_learn() -> None:

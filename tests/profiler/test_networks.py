@@ -30,7 +30,14 @@ def lesson(unseen: list[float], *, cut: bool = False) -> Lesson:
     )
     model = LinearModel(features=("launches",), coefficients=(1.0,), low=(1.0,), high=(1.0,))
     quality = Quality(samples=1, pm5=1.0, pm10=1.0, rmspe=0.0, flops_pm10=0.0)
-    fitted = Fitted(model=model, quality=quality, errors=np.zeros(3), unseen_us=np.array(unseen))
+    fitted = Fitted(
+        model=model,
+        effects={},
+        quality=quality,
+        known=quality,
+        errors=np.zeros(3),
+        unseen_us=np.array(unseen),
+    )
     return Lesson(row=IMPLEMENTATIONS[0], fitted=fitted, samples=samples, us=np.array([10.0, 20.0, 40.0]))
 
 

@@ -1,0 +1,67 @@
+"""Layers that were measured themselves: by how much each takes longer than its kernel's model says.
+
+A kernel's model speaks of amounts of work and knows no layer. What a layer's own samples take beyond it is
+kept beside the model under the layer's mark, so that its slices are predicted from what it was seen to do.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from math import log
+from typing import Any
+
+from codl.catalog.layers import Layer, read_node
+from codl.catalog.spec import Parameters
+from codl.errors import ProfileError
+from codl.ir.graph import Graph, Node
+
+MOST_LAYERS = 4096
+LARGEST_FACTOR = 8.0
+"""A layer that takes so many times longer than its like, or shorter, was measured wrongly."""
+_MARK_BYTES = 5
+_MARK = re.compile(f"[0-9a-f]{{{2 * _MARK_BYTES}}}")
+_DIGITS = 3
+
+
+def mark_node(node: Node, graph: Graph, parameters: Parameters) -> str:
+    """Return the mark of a node of a network, computed by a kernel built with some parameters."""
+    return mark_layer(read_node(node, graph), tuple(sorted(parameters.items())))
+
+
+@lru_cache(maxsize=8192)
+def mark_layer(layer: Layer, parameters: tuple[tuple[str, int], ...]) -> str:
+    """Return ten hexadecimal digits that tell a layer and a program from others.
+
+    Args:
+        layer: The layer; who uses it does not count.
+        parameters: What the kernel is built with, sorted by name.
+    """
+    told = f"{parameters} {layer.key}".encode()
+    return hashlib.blake2s(told, digest_size=_MARK_BYTES).hexdigest()
+
+
+def format_layers(layers: Mapping[str, float]) -> dict[str, float]:
+    """Return what is known of layers as JSON values."""
+    return {mark: round(value, _DIGITS) for mark, value in sorted(layers.items())}
+
+
+def parse_layers(told: Any, where: str) -> Mapping[str, float]:
+    """Return what is known of layers: by mark, the logarithm of their time over the model's.
+
+    Raises:
+        ProfileError: It is no such thing: not an object, a name that is no mark, a number that is no factor.
+    """
+    if not isinstance(told, dict) or len(told) > MOST_LAYERS:
+        raise ProfileError(
+            f"{where}: got {type(told).__name__}, expected an object of at most {MOST_LAYERS} marks"
+        )
+    largest = log(LARGEST_FACTOR)
+    for mark, value in told.items():
+        if not _MARK.fullmatch(mark):
+            raise ProfileError(f"{where}: got {mark[:60]!r}, expected a mark of {2 * _MARK_BYTES} digits")
+        if type(value) not in (int, float) or not -largest <= value <= largest:
+            raise ProfileError(
+                f"{where}.{mark}: got {str(value)[:60]}, expected {-largest:.3g} to {largest:.3g}"
+            )
+    return {mark: float(value) for mark, value in told.items()}
