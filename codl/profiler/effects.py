@@ -30,7 +30,8 @@ def find_effects(residuals: Series, groups: Sequence[str]) -> dict[str, float]:
         residuals: [samples] Logarithms of measured over predicted times.
         groups: [samples] Which layer each is of.
     """
-    names, inverse, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    names, inverse, found = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    counts = found.astype(np.float64)
     clipped = np.clip(residuals, -_CLIPPED, _CLIPPED)
     middles = np.array([np.median(clipped[inverse == place]) for place in range(len(names))])
     within = _find_within(clipped - middles[inverse], counts[inverse])
