@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.ir.ops import Epilogue
+from codl.latency.amounts.crossing import Crossing, list_crossing
 from codl.latency.amounts.lines import list_lines
 from codl.latency.amounts.tiles import list_tiles
 from codl.latency.amounts.traffic import list_traffic
@@ -50,7 +51,12 @@ class Features:
 
 
 def extract_features(
-    batches: Sequence[LaunchBatch], parameters: Parameters, info: DeviceInfo, *, epilogue: Epilogue = _PLAIN
+    batches: Sequence[LaunchBatch],
+    parameters: Parameters,
+    info: DeviceInfo,
+    *,
+    epilogue: Epilogue = _PLAIN,
+    crossing: Crossing | None = None,
 ) -> Features:
     """Return the features of candidates that several launches compute one after the other.
 
@@ -60,6 +66,7 @@ def extract_features(
         parameters: What the row is built with.
         info: The device.
         epilogue: What the operator does to its results.
+        crossing: How far apart their data lie; None for what is computed whole.
     """
     count = len(batches[0].global_size) if batches else 0
     entries, works = {batch.entry for batch in batches}, {tuple(batch.units) for batch in batches}
@@ -76,6 +83,8 @@ def extract_features(
             found[key] = found.get(key, 0.0) + np.where(is_active, amount, 0)
         moved += np.where(is_active, batch.read_bytes + batch.written_bytes, 0)
         flops += np.where(is_active, batch.flops, 0)
+    if crossing is not None:
+        found.update(list_crossing(crossing))
     names = tuple(found)
     values = np.stack([found[name] for name in names], axis=1) if names else np.zeros((count, 0))
     return Features(names=names, values=values, moved_bytes=moved, flops=flops)

@@ -16,6 +16,7 @@ from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
+from codl.latency.amounts.crossing import Crossing, count_crossing, find_crossing
 from codl.latency.features import Features, extract_features, stage_of
 from codl.latency.known import mark_node
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
@@ -95,7 +96,8 @@ class Predictor:
                 np.where(is_empty[:, None], 0, out.begin), np.where(is_empty[:, None], shape, out.end)
             )
         batches = chosen.implementation.describe(node, graph, boxes, self.info, chosen.parameters)
-        found = self.predict_launches(chosen, batches, node.epilogue, layer=(node, graph))
+        crossing = find_crossing(node, graph, boxes)
+        found = self.predict_launches(chosen, batches, node.epilogue, layer=(node, graph), crossing=crossing)
         if not is_empty.any():
             return found
         return replace(
@@ -111,6 +113,7 @@ class Predictor:
         epilogue: Epilogue = NO_EPILOGUE,
         *,
         layer: tuple[Node, Graph] | None = None,
+        crossing: Crossing | None = None,
     ) -> Prediction:
         """Return the times of launches that follow each other, for many candidates.
 
@@ -119,11 +122,14 @@ class Predictor:
             batches: Their descriptions, at least one.
             epilogue: What is done to the results.
             layer: The node that they compute, with where its shapes are found; it may have been measured.
+            crossing: How far apart their data lie; None for what is computed whole.
 
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
         """
-        features = extract_features(batches, selection.parameters, self.info, epilogue=epilogue)
+        features = extract_features(
+            batches, selection.parameters, self.info, epilogue=epilogue, crossing=crossing
+        )
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         name = selection.implementation.name
         marks = () if layer is None else (mark_node(*layer, selection.parameters),)
@@ -185,7 +191,9 @@ class Predictor:
             ProfileError: The copy kernel has no predictor.
         """
         row, batch = copy_batch(tensor, shape, boxes, self.info)
-        found = self.predict_launches(Selection(implementation=row, parameters={}), (batch,))
+        crossing = count_crossing([(boxes, shape)] * 2)
+        selection = Selection(implementation=row, parameters={})
+        found = self.predict_launches(selection, (batch,), crossing=crossing)
         return np.where(boxes.is_empty, 0.0, found.us)
 
     def predict_sharing(self, kind: str, *, bytes_: Times, rows: Times, calls: Times) -> Times:

@@ -13,6 +13,7 @@ from codl.catalog.joined import find_sort, join_batches, list_described_facts
 from codl.catalog.spec import LaunchBatch, Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
+from codl.latency.amounts.crossing import find_crossing, join_crossings
 from codl.latency.features import extract_features
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
@@ -72,15 +73,21 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
     for group in _describe(questions, graph, predictors):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
         info = predictors[group.devices[0]].info
-        features = extract_features(batches, group.selection.parameters, info, epilogue=group.node.epilogue)
+        asked = [questions[question] for question in group.questions]
+        features = extract_features(
+            batches,
+            group.selection.parameters,
+            info,
+            epilogue=group.node.epilogue,
+            crossing=join_crossings([find_crossing(one.node, graph, one.out) for one in asked]),
+        )
         launches = np.sum(
             [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
         )
         name = group.selection.implementation.name
         sizes = [counts[question] for question in group.questions]
         stops = np.cumsum(sizes)[:-1]
-        nodes = [questions[question].node for question in group.questions]
-        marks = [mark_node(node, graph, group.selection.parameters) for node in nodes]
+        marks = [mark_node(one.node, graph, group.selection.parameters) for one in asked]
         for device in group.devices:
             predictor = predictors[device]
             found = predictor.predict_features(

@@ -11,6 +11,7 @@ from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.boxes import Boxes, Region
+from codl.latency.amounts.crossing import find_crossing
 from codl.latency.features import Features, extract_features
 from codl.latency.known import mark_layer
 from codl.latency.profile import RowModel, digest_implementation
@@ -147,7 +148,8 @@ def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceI
     """Return the features of boxes of a layer's output."""
     graph = layer.make_graph()
     batches = selection.implementation.describe(graph.nodes[0], graph, out, info, selection.parameters)
-    return extract_features(batches, selection.parameters, info, epilogue=layer.epilogue)
+    crossing = find_crossing(graph.nodes[0], graph, out)
+    return extract_features(batches, selection.parameters, info, epilogue=layer.epilogue, crossing=crossing)
 
 
 def restore_case(sample: Sample, row: Implementation) -> Case:

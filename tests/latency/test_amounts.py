@@ -7,8 +7,9 @@ import pytest
 
 from codl.catalog.choose import choose
 from codl.catalog.spec import LaunchBatch, Parameters
-from codl.ir.boxes import Boxes
+from codl.ir.boxes import Boxes, Region
 from codl.ir.ops import Activation, ActivationKind, Epilogue, ResidualOrder
+from codl.latency.amounts.crossing import count_crossing, find_crossing
 from codl.latency.amounts.tiles import list_tiles
 from codl.latency.amounts.traffic import imbalance, list_traffic, miss_share
 from codl.latency.amounts.waves import split_waves
@@ -98,3 +99,24 @@ def test_cpus_have_no_waves() -> None:
     batch, _ = describe("conv-large", 1, [0], [64])
 
     assert split_waves(batch, {"steps": np.ones(1)}, INFO) == {}
+
+
+def test_cut_between_channels_takes_a_piece_of_each_line() -> None:
+    shape = (1, 64, 10, 20)
+    whole = Region.whole(shape)
+    boxes = Boxes.of([whole, whole.cut(2, 0, 5), whole.cut(1, 0, 16)])
+
+    found = count_crossing([(boxes, shape)])
+
+    assert found.pieces.tolist() == [0, 0, 200]
+    assert found.span_bytes.tolist() == [4 * 64 * 200, 4 * 64 * 100, 4 * 64 * 200]
+
+
+def test_cut_inputs_are_crossed_too() -> None:
+    conv = NODES["depthwise"]
+    whole = Region.whole(conv.graph.shape(conv.node.output))
+
+    found = find_crossing(conv.node, conv.graph, Boxes.of([whole.cut(1, 0, 1)]))
+
+    own = count_crossing([(Boxes.of([whole.cut(1, 0, 1)]), whole.end)])
+    assert found.pieces[0] > own.pieces[0] > 0

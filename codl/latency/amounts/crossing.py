@@ -1,0 +1,71 @@
+"""Lines of memory that a slice takes a piece of each: cut between channels, its data lie far apart.
+
+What lies side by side is fetched ahead, by whole lines of a cache; of pieces each is waited for by itself,
+from as far as the tensors that they are spread over have been driven.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from codl.ir.boxes import Boxes
+from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
+from codl.ir.regions import input_boxes
+from codl.latency.amounts.traffic import CACHE_KNEES, Amounts, miss_share
+
+_IMAGE_RANK, _CHANNELS = 4, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """How many candidates' data lie in pieces, [count] each."""
+
+    pieces: Amounts
+    """Of lines along the innermost dimension of which a part is taken, of all tensors together."""
+    span_bytes: Amounts
+    """Of the lines that are touched, whole."""
+
+
+def find_crossing(node: Node, graph: Graph, out: Boxes) -> Crossing:
+    """Return what boxes of a node's output and of the activations that they need cross."""
+    needs = zip(node.inputs, input_boxes(node, graph, out), strict=True)
+    activations = [(boxes, graph.shape(name)) for name, boxes in needs if name not in graph.constants]
+    return count_crossing([(out, graph.shape(node.output)), *activations])
+
+
+def count_crossing(tensors: Iterable[tuple[Boxes, Shape]]) -> Crossing:
+    """Return what boxes of some tensors cross.
+
+    Args:
+        tensors: Boxes, one a candidate, and the shape of the tensor that they lie in; at least one.
+    """
+    pieces, span = [], []
+    for boxes, shape in tensors:
+        axis = _CHANNELS if len(shape) == _IMAGE_RANK else len(shape) - 1
+        extent = boxes.extent
+        taken = extent[:, axis] if len(shape) else np.ones(len(extent), np.int64)
+        whole = shape[axis] if len(shape) else 1
+        lines = extent.prod(axis=1) / np.maximum(taken, 1)
+        pieces.append(lines * (taken < whole))
+        span.append(lines * (whole * float(FLOAT_BYTES)))
+    return Crossing(pieces=np.sum(pieces, axis=0), span_bytes=np.sum(span, axis=0))
+
+
+def join_crossings(crossings: Sequence[Crossing]) -> Crossing:
+    """Return several operators' candidates, one operator's after the other's."""
+    if len(crossings) == 1:
+        return crossings[0]
+    return Crossing(
+        pieces=np.concatenate([one.pieces for one in crossings]),
+        span_bytes=np.concatenate([one.span_bytes for one in crossings]),
+    )
+
+
+def list_crossing(crossing: Crossing) -> Mapping[str, Amounts]:
+    """Return by name the pieces, and those that come from beyond caches of some sizes, [count] each."""
+    far = {
+        f"far_pieces_{name}": crossing.pieces * miss_share(crossing.span_bytes, size)
+        for name, size in CACHE_KNEES.items()
+    }
+    return {"pieces": crossing.pieces, **far}
