@@ -20,6 +20,11 @@ from codl.machine import DeviceKind, Peaks
 COMPUTE, MEMORY = "compute", "memory"
 LANES = (4, 8, 16)
 _FMA, _STREAM, _TILE = (f"reference/reference_{name}__buffer.cl" for name in ("fma", "stream", "tile"))
+LOOPS: Mapping[str, tuple[str, ...]] = {
+    "reference/reference_tile__buffer.cl": ("MR", "NR", "VECTOR"),
+    "reference/reference_gemm_tile__buffer.cl": ("MR", "VECTORS", "VECTOR"),
+}
+"""By kernel of an inner loop, the parameters it is built with: rows, channels or vectors of them, lanes."""
 _CHAINS = 12
 _LINE = 8 * max(LANES)
 """Floats that a work-item of the stream moves in one step."""
@@ -97,7 +102,7 @@ class References:
 
         Args:
             source: Reference kernel of the loop.
-            parameters: MR, NR and VECTOR; others are left out.
+            parameters: Those of the loop; others are left out.
             depth: Products summed for each output.
             peaks: What the device reaches, measured by these references.
 
@@ -129,8 +134,8 @@ def prepare_loop(
     device: Device, source: str, parameters: Parameters, depth: int
 ) -> tuple[Callable[[], None], float]:
     """Return a call that runs an inner loop on data next to the core, and its floating-point operations."""
-    rows, channels = parameters["MR"], parameters["NR"]
-    built = {name: parameters[name] for name in ("MR", "NR", "VECTOR")}
+    built = {name: parameters[name] for name in LOOPS[source]}
+    rows, channels = built["MR"], built.get("NR", built.get("VECTORS", 1) * built["VECTOR"])
     items, most = count_items(device), _LOOP_FLOATS // (rows + channels) // 16 * 16
     walks = -(-depth // most)
     depth = -(-depth // walks)

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from codl.catalog.spec import Parameters, Selection
 from codl.devices.opencl import Device
-from codl.devices.reference import References
+from codl.devices.reference import LOOPS, References
 from codl.errors import CodlError
 from codl.machine import Peaks
 
-_LOOP_PARAMETERS = ("MR", "NR", "VECTOR")
 _DEPTHS = (16, 64, 256, 1024)
 """Lengths of sums at which inner loops are measured."""
 Key = tuple[str, tuple[tuple[str, int], ...]]
@@ -46,7 +45,7 @@ class Workbench:
         return max(self._measure(source, parameters, at) for at in {above, below})
 
     def _measure(self, source: str, parameters: Parameters, depth: int) -> float:
-        key = (f"{source} {depth}", tuple((name, parameters[name]) for name in _LOOP_PARAMETERS))
+        key = (f"{source} {depth}", tuple((name, parameters[name]) for name in LOOPS[source]))
         rate = self.loops.get(key)
         if rate is None:
             peak = max(self.peaks.flops.values())

@@ -11,6 +11,7 @@ from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import open_device
+from codl.devices.reference import LOOPS
 from tests.catalog.nodes import NODES, Sample, device_info
 
 ROWS = (*IMPLEMENTATIONS, *PAIRS)
@@ -60,6 +61,13 @@ def test_every_kernel_file_has_a_row() -> None:
     used = {source for row in ROWS for source in (row.source, *row.other_sources)}
     assert files - references == used
     assert {row.inner_loop for row in IMPLEMENTATIONS if row.inner_loop} <= references
+
+
+@pytest.mark.parametrize("row", [row for row in IMPLEMENTATIONS if row.inner_loop], ids=lambda row: row.name)
+def test_an_inner_loop_is_built_with_the_rows_parameters(row: Implementation) -> None:
+    assert row.inner_loop is not None
+
+    assert set(LOOPS[row.inner_loop]) <= set(row.allowed)
 
 
 @pytest.mark.parametrize("vector_width", [1, 4, 8, 16])

@@ -8,7 +8,7 @@ import pytest
 
 from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import Device, open_device
-from codl.devices.reference import COMPUTE, LANES, MEMORY, References
+from codl.devices.reference import COMPUTE, LANES, LOOPS, MEMORY, References
 from codl.machine import Peaks
 
 
@@ -60,17 +60,24 @@ def test_stream_moves_every_float(device: Device, lanes: int, copies: int) -> No
         np.testing.assert_array_equal(read(device, dst, 2), 3 * values.reshape(2, 256).sum(axis=1))
 
 
-@pytest.mark.parametrize("tile", [(1, 64, 16), (6, 16, 8), (14, 32, 16), (2, 4, 4)], ids=str)
-def test_tile_is_a_matrix_product(device: Device, tile: tuple[int, int, int]) -> None:
-    rows, channels, _ = tile
+TILES = {
+    "reference/reference_tile__buffer.cl": [(1, 64, 16), (6, 16, 8), (14, 32, 16), (2, 4, 4)],
+    "reference/reference_gemm_tile__buffer.cl": [(1, 5, 16), (6, 2, 8), (9, 3, 16), (2, 1, 4)],
+}
+
+
+@pytest.mark.parametrize(("source", "tile"), [(name, tile) for name in TILES for tile in TILES[name]])
+def test_tile_is_a_matrix_product(device: Device, source: str, tile: tuple[int, int, int]) -> None:
+    rows, channels, lanes = tile
+    if "VECTORS" in LOOPS[source]:
+        channels *= lanes
     depth, rng = 9, np.random.default_rng(0)
     left = rng.standard_normal((rows, depth), np.float32)
     right = rng.standard_normal((1 + depth, channels), np.float32)
     dst = device.allocate(rows * channels)
-    source = "reference/reference_tile__buffer.cl"
     args = dst, device.upload(left), device.upload(right), np.int32(depth), np.int32(2), np.int32(3)
 
-    launch(device, source, dict(zip(("MR", "NR", "VECTOR"), tile, strict=True)), 1, *args)
+    launch(device, source, dict(zip(LOOPS[source], tile, strict=True)), 1, *args)
 
     expected = right[0] + 2 * (left.astype(np.float64) @ right[1:])
     found = read(device, dst, rows * channels).reshape(rows, channels)
