@@ -135,6 +135,8 @@ class Implementation:
     that keep the rules of the register tile, and change nothing but MR, NR and VECTOR."""
     inner_loop: str | None = None
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
+    taken: int = 1
+    """Nodes before the accepted one in a row over several, each of them read by the next one alone."""
     tolerance: float = OPERATOR_TOLERANCE
     """max|error| / max|reference| that the row's arithmetic may have."""
 

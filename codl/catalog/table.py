@@ -5,6 +5,7 @@ from codl.catalog.rows import (
     conv2d,
     conv2d_affine,
     conv2d_blocked,
+    conv2d_bottleneck,
     conv2d_depthwise,
     conv2d_image,
     conv2d_patch,
@@ -55,7 +56,8 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
 )
 PAIRS: tuple[Implementation, ...] = (
     *conv2d_affine.IMPLEMENTATIONS,
+    *conv2d_bottleneck.IMPLEMENTATIONS,
     *conv2d_depthwise.IMPLEMENTATIONS,
     *conv2d_pool.IMPLEMENTATIONS,
 )
-"""Rows over two nodes: they accept the second one and read what the first one reads."""
+"""Rows over two or three nodes: they accept the last one and read what the first one reads."""

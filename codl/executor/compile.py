@@ -252,9 +252,9 @@ class _Compiler:
             constant = self._weights.plain(arg.name, self._devices[device])
             self._count(constant.buffer, device)
             return constant
-        first = self._fusions.get(action)
-        if first is not None and arg.name in self._graph.nodes_by_name[first.node].inputs:
-            return self._find_buffer(first, arg)
+        for first in self._fusions.get(action, ()):
+            if arg.name in self._graph.nodes_by_name[first.node].inputs:
+                return self._find_buffer(first, arg)
         share = self._schedule.shares[action.step][device]
         is_outside = arg.name != output and arg.name in share.reads
         storage = self._placement.source(arg.name, device, is_outside=is_outside)

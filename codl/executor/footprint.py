@@ -35,7 +35,7 @@ def count_footprint(
     """
     schedule = make_schedule(graph, plan, arrangement)
     pairs = find_fusions(graph, schedule, devices or ())
-    taken_over = {second: first for second, (first, _) in pairs.items()}
+    taken_over = {last: firsts for last, (firsts, _) in pairs.items()}
     activations = plan_memory(graph, schedule, arrangement, taken_over=taken_over).count_bytes(plan.devices)
     weights = None
     if devices is not None:

@@ -1,4 +1,4 @@
-"""Launches that compute two nodes at once: the first one's result is made where the second one reads it.
+"""Launches that compute two nodes or three at once: a first one's result is made where the next one reads it.
 
 A pair is one launch where a device computes both nodes and nobody else reads what lies between them. Its bits
 are those of two launches, so it is no matter of the plan; what the first node reads has to live until the
@@ -15,8 +15,8 @@ from codl.ir.regions import Boxes, input_regions
 from codl.machine import DeviceInfo
 from codl.plan.schedule import Call, Copy, Launch, Map, Publish, Schedule
 
-Fusions = Mapping[Launch, Launch]
-"""Launch of a second node -> the launch of the first node that it takes over."""
+Fusions = Mapping[Launch, tuple[Launch, ...]]
+"""Launch of a last node -> the launches of nodes before it that it takes over, the nearest one first."""
 
 
 def find_fusions(
@@ -24,48 +24,70 @@ def find_fusions(
     schedule: Schedule,
     devices: Sequence[DeviceInfo],
     rows: Sequence[Implementation] = PAIRS,
-) -> dict[Launch, tuple[Launch, Selection]]:
-    """Return the pairs that become one launch: by the second node's the first one's, and what computes both.
+) -> dict[Launch, tuple[tuple[Launch, ...], Selection]]:
+    """Return what becomes one launch: by the last node's launch those before it, and what computes all.
 
     Args:
         graph: The network.
         schedule: What a run does.
         devices: Facts of its devices, in the plan's order; without them there are no pairs.
-        rows: What may compute two nodes.
+        rows: What may compute two nodes or more.
     """
     if not devices:
         return {}
-    readers = _find_readers(schedule)
-    launches: dict[tuple[str, int], list[Launch]] = {}
-    moved: set[str] = set()
-    for action in schedule.actions:
-        match action:
-            case Launch(node=name, device=device):
-                launches.setdefault((name, device), []).append(action)
-            case Publish(tensor=name) | Map(tensor=name):
-                moved.add(name)
-            case Copy(transfer=transfer):
-                moved.add(transfer.tensor)
-            case Call(reads=names):
-                moved.update(names)
-            case _:
-                pass
-    found = {}
-    for (name, device), (second, *others) in launches.items():
+    finder = _Finder(graph, schedule)
+    found: dict[Launch, tuple[tuple[Launch, ...], Selection]] = {}
+    for (name, device), (last, *others) in finder.launches.items():
         node, info = graph.nodes_by_name[name], devices[device]
-        for row in rows:
+        for row in () if others else rows:
             parameters = row.accepts(node, graph, info)
-            if parameters is None or others or node.inputs[0] in moved:
+            firsts = finder.find_firsts(last, row.taken) if parameters is not None else None
+            if parameters is None or firsts is None:
                 continue
-            between = graph.producers[node.inputs[0]]
-            firsts = launches.get((between.name, device), [])
-            need = input_regions(node, graph, second.region)[0]
-            is_own = readers.get(between.output, set()) <= {device}
-            if not is_own or len(firsts) != 1 or not firsts[0].region.contains(need):
-                continue
-            found[second] = firsts[0], Selection(implementation=row, parameters=parameters)
+            for first in firsts:
+                found.pop(first, None)
+            found[last] = firsts, Selection(implementation=row, parameters=parameters)
             break
     return found
+
+
+class _Finder:
+    """Which launches of a schedule make what one other launch alone reads."""
+
+    def __init__(self, graph: Graph, schedule: Schedule) -> None:
+        self._graph = graph
+        self._readers = _find_readers(schedule)
+        self.launches: dict[tuple[str, int], list[Launch]] = {}
+        """Those of a node on a device, in order."""
+        self._moved: set[str] = set()
+        for action in schedule.actions:
+            match action:
+                case Launch(node=name, device=device):
+                    self.launches.setdefault((name, device), []).append(action)
+                case Publish(tensor=name) | Map(tensor=name):
+                    self._moved.add(name)
+                case Copy(transfer=transfer):
+                    self._moved.add(transfer.tensor)
+                case Call(reads=names):
+                    self._moved.update(names)
+                case _:
+                    pass
+
+    def find_firsts(self, last: Launch, count: int) -> tuple[Launch, ...] | None:
+        """Return the ``count`` launches before one, each all that the next one reads, the nearest first."""
+        found: list[Launch] = []
+        name, region = last.node, last.region
+        for _ in range(count):
+            node = self._graph.nodes_by_name[name]
+            tensor = node.inputs[0]
+            name = self._graph.producers[tensor].name
+            firsts = self.launches.get((name, last.device), [])
+            region = input_regions(node, self._graph, region)[0]
+            is_own = tensor not in self._moved and self._readers.get(tensor, set()) <= {last.device}
+            if not is_own or region.is_empty or len(firsts) != 1 or not firsts[0].region.contains(region):
+                return None
+            found.append(firsts[0])
+        return tuple(found)
 
 
 def fuse_work(
@@ -76,23 +98,24 @@ def fuse_work(
     *,
     rows: Sequence[Implementation] = PAIRS,
 ) -> tuple[dict[Launch, Work], Fusions]:
-    """Return the work with pairs in one launch, and the pairs.
+    """Return the work with several nodes in one launch, and which.
 
     Args:
         graph: The network.
         schedule: What a run does.
         work: What computes each launch alone.
         devices: Facts of its devices, in the plan's order.
-        rows: What may compute two nodes.
+        rows: What may compute two nodes or more.
     """
     fused, fusions = dict(work), {}
-    for second, (first, selection) in find_fusions(graph, schedule, devices, rows).items():
-        node, info = graph.nodes_by_name[second.node], devices[second.device]
-        boxes = Boxes.of([second.region])
+    for last, (firsts, selection) in find_fusions(graph, schedule, devices, rows).items():
+        node, info = graph.nodes_by_name[last.node], devices[last.device]
+        boxes = Boxes.of([last.region])
         batches = selection.implementation.describe(node, graph, boxes, info, selection.parameters)
-        fused[second] = Work(selection=selection, batches=batches)
-        fused[first] = Work(selection=work[first].selection, batches=())
-        fusions[second] = first
+        fused[last] = Work(selection=selection, batches=batches)
+        for first in firsts:
+            fused[first] = Work(selection=work[first].selection, batches=())
+        fusions[last] = firsts
     return fused, fusions
 
 

@@ -21,7 +21,7 @@ class Placement:
         schedule: What a run does.
         devices: The plan's devices, in its order.
         arrangement: How they share memory.
-        taken_over: Launch -> an earlier one that it does the work of.
+        taken_over: Launch -> earlier ones that it does the work of.
 
     Raises:
         DeviceError: A device refused the memory.
@@ -34,7 +34,7 @@ class Placement:
         devices: Sequence[Device],
         arrangement: Arrangement,
         *,
-        taken_over: Mapping[Launch, Launch] = NOTHING_TAKEN_OVER,
+        taken_over: Mapping[Launch, tuple[Launch, ...]] = NOTHING_TAKEN_OVER,
     ) -> None:
         self._graph, self._devices, self._arrangement = graph, tuple(devices), arrangement
         self._plan = plan_memory(graph, schedule, arrangement, taken_over=taken_over)

@@ -23,7 +23,7 @@ from codl.plan.sharing import Arrangement
 from codl.plan.steps import SHARED_MEMORY
 from codl.plan.views import View, find_views, place_views
 
-NOTHING_TAKEN_OVER: Mapping[Launch, Launch] = {}
+NOTHING_TAKEN_OVER: Mapping[Launch, tuple[Launch, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def plan_memory(
     schedule: Schedule,
     arrangement: Arrangement,
     *,
-    taken_over: Mapping[Launch, Launch] = NOTHING_TAKEN_OVER,
+    taken_over: Mapping[Launch, tuple[Launch, ...]] = NOTHING_TAKEN_OVER,
 ) -> MemoryPlan:
     """Return where the tensors of a schedule lie.
 
@@ -98,7 +98,7 @@ def plan_memory(
         graph: The network.
         schedule: What a run of its plan does.
         arrangement: The one that the schedule was made for.
-        taken_over: Launch -> an earlier one of its device that it does the work of, reading what that reads.
+        taken_over: Launch -> earlier ones of its device that it does the work of, reading what they read.
     """
     layout = find_lying_inside(graph, schedule, arrangement)
     regions, views, ends = layout.places, layout.inside, layout.ends
@@ -172,7 +172,7 @@ def _find_lives(
     schedule: Schedule,
     regions: Mapping[Place, Region],
     arrangement: Arrangement,
-    taken_over: Mapping[Launch, Launch],
+    taken_over: Mapping[Launch, tuple[Launch, ...]],
 ) -> dict[Place, Life]:
     """Return when each place is used, in ticks of the schedule."""
     lives: dict[Place, Life] = {}
@@ -190,9 +190,7 @@ def _find_lives(
         match action:
             case Launch(node=name, device=device):
                 node = graph.nodes_by_name[name]
-                for launch in (action, taken_over.get(action)):
-                    if launch is None:
-                        continue
+                for launch in (action, *taken_over.get(action, ())):
                     outside = schedule.shares[launch.step][device].reads
                     for tensor in graph.activations(graph.nodes_by_name[launch.node]):
                         owner = find_owner(tensor, device, regions, arrangement, is_outside=tensor in outside)

@@ -135,7 +135,39 @@ def separable_block() -> Case:
     return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
 
 
-BLOCKS = {"dense": dense_block, "separable": separable_block}
+@cache
+def inverted_block() -> Case:
+    """Return layers of MobileNetV2: a 1x1, a depthwise and a second 1x1 convolution."""
+    rng = np.random.default_rng(0)
+    nodes: list[onnx.NodeProto] = []
+    arrays: dict[str, DoubleArray] = {"six": np.array(6.0), "zero": np.array(0.0)}
+    last = "x"
+    for index, stride in enumerate((1, 2, 1)):
+        arrays[f"e{index}"] = rng.standard_normal((48, 16, 1, 1)) / 4
+        arrays[f"d{index}"] = rng.standard_normal((48, 1, 3, 3)) / 3
+        arrays[f"w{index}"] = rng.standard_normal((16, 48, 1, 1)) / 7
+        deep = {"group": 48, "strides": [stride] * 2, "pads": [1, 1, 1, 1]}
+        nodes += [
+            helper.make_node("Conv", [last, f"e{index}"], [f"wide{index}"]),
+            helper.make_node("Clip", [f"wide{index}", "zero", "six"], [f"clip{index}"]),
+            helper.make_node("Conv", [f"clip{index}", f"d{index}"], [f"deep{index}"], **deep),
+            helper.make_node("Relu", [f"deep{index}"], [f"relu{index}"]),
+            helper.make_node("Conv", [f"relu{index}", f"w{index}"], [f"conv{index}"]),
+        ]
+        sums = [f"conv{index}", last if stride == 1 else f"conv{index}"]
+        nodes.append(helper.make_node("Add", sums, [f"sum{index}"]))
+        last = f"sum{index}"
+    graph = helper.make_graph(
+        nodes,
+        "inverted",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 16, 33, 31))],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in arrays.items()],
+    )
+    return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+BLOCKS = {"inverted": inverted_block, "dense": dense_block, "separable": separable_block}
 
 
 def check(case: Case, plan: Plan, devices: Sequence[Device], *, sharing: Sharing | None = None) -> int:
@@ -178,6 +210,12 @@ def test_blocks_in_chains_and_random_plans(
     assert check(case, plans[0], devices, sharing=sharing) > 0
     for plan in plans[1:]:
         check(case, plan, devices, sharing=sharing)
+
+
+def test_three_nodes_become_one_launch() -> None:
+    case = inverted_block()
+    plan = plan_single(case.plain_graph, device=DEVICES[0])
+    assert check(case, plan, open_devices(DEVICES[:1])) >= 2
 
 
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)

@@ -1,8 +1,7 @@
 """A row over two nodes: a depthwise convolution, and the 1x1 convolution behind it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -14,15 +13,14 @@ from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.depthwise import choose_height, pack_filters
 from codl.catalog.rows.windows import (
     box_scalars,
-    constant_names,
     has_constant_weights,
     pack_taps,
+    take_whole,
     window_scalars,
 )
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
-    PackedArg,
     Parameters,
     Scalar,
     busiest_share,
@@ -31,7 +29,7 @@ from codl.catalog.spec import (
     plain_arg,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo, DeviceKind
@@ -195,10 +193,6 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
     return is_tile(parameters, info)
 
 
-def _pack_whole(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
-    return pack_filters(constants, names=names, nr=nr)[None]
-
-
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
@@ -229,18 +223,14 @@ def _describe(
         cycles=float(work.count_tile_cycles(tiles)[tile]),
         units=info.units,
     )
-    item_panels = panels
     pixels = extent[:, 1] * extent[:, 2]
-    global_size = np.stack(
-        [ceil_div(pixels, item_pixels), ceil_div(panels, item_panels), extent[:, 0]], axis=1
-    )
+    global_size = np.stack([ceil_div(pixels, item_pixels), np.ones_like(panels), extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     item_tiles = ceil_div(item_pixels, parameters["MR"])
     busiest = items * panels * item_tiles
     (between,) = input_boxes(node, graph, out)[:1]
     read = input_boxes(first, graph, between)[0].size
     residual = out.size if node.residual else 0
-    names = constant_names(first, first.op)
     return (
         LaunchBatch(
             entry=NAME,
@@ -251,12 +241,7 @@ def _describe(
             ),
             packed=(
                 pack_taps(node, graph, parameters),
-                PackedArg(
-                    key=f"{names!r}/chw/nr{lanes}/whole",
-                    pack=partial(_pack_whole, names=names, nr=lanes),
-                    panel_floats=vectors * (1 + work.taps) * lanes,
-                    is_whole=True,
-                ),
+                take_whole(pack_filters(first, first.op, lanes), vectors),
             ),
             panel_begin=panel_begin,
             panel_end=panel_begin + panels,

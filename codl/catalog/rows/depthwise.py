@@ -58,7 +58,17 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
     return parameters["NR"] == parameters["VECTOR"]
 
 
-def pack_filters(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
+def pack_filters(node: Node, op: Conv2d, nr: int) -> PackedArg:
+    """Return weight and bias of a depthwise convolution as panels of ``nr`` channels."""
+    names = constant_names(node, op)
+    return PackedArg(
+        key=f"{names!r}/chw/nr{nr}",
+        pack=partial(_pack, names=names, nr=nr),
+        panel_floats=(1 + op.kernel[0] * op.kernel[1]) * nr,
+    )
+
+
+def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int) -> FloatArray:
     """Return [ceil(C / nr), 1 + KH*KW, nr], the bias in row 0; the last panel ends with the last channel."""
     weight, *bias = (constants[name] for name in names)
     filters = weight.reshape(len(weight), -1)
@@ -70,7 +80,7 @@ def _describe(
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
     assert isinstance(op, Conv2d)
-    count, names, nr = out.count, constant_names(node, op), parameters["NR"]
+    count, nr = out.count, parameters["NR"]
     shape = graph.shape(node.output)
     begin, end = kernel_box(out)
     extent = end - begin
@@ -92,13 +102,7 @@ def _describe(
         LaunchBatch(
             entry="depthwise_conv2d_rows__buffer",
             tensors=image_args(node, graph),
-            packed=(
-                PackedArg(
-                    key=f"{names!r}/chw/nr{nr}",
-                    pack=partial(pack_filters, names=names, nr=nr),
-                    panel_floats=(1 + taps) * nr,
-                ),
-            ),
+            packed=(pack_filters(node, op, nr),),
             panel_begin=panel_begin,
             panel_end=panel_end,
             zeros=nr,

@@ -1,6 +1,6 @@
 """What the convolution kernels share: operands, constants, the scalars of a box and of a window."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from codl.catalog.gemm_tile import pack_panels
@@ -47,6 +47,23 @@ def _pack_taps(
     weight, *bias = (constants[name] for name in names)
     matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
     return pack_panels(matrix, bias[0] if bias else None, groups=groups, vectors=vectors, lanes=lanes)
+
+
+def take_whole(packed: PackedArg, panels: int) -> PackedArg:
+    """Return a packed constant for launches that read all of its panels, whichever they read of others."""
+    assert packed.panel_floats is not None
+    return PackedArg(
+        key=f"{packed.key}/whole",
+        pack=partial(_pack_whole, pack=packed.pack),
+        panel_floats=panels * packed.panel_floats,
+        is_whole=True,
+    )
+
+
+def _pack_whole(
+    constants: Mapping[str, FloatArray], *, pack: Callable[[Mapping[str, FloatArray]], FloatArray]
+) -> FloatArray:
+    return pack(constants).reshape(1, -1)
 
 
 def image_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
