@@ -35,7 +35,7 @@ _LOOP_PRODUCTS = 20_000_000
 _LEAST_SECONDS = 1e-3
 """A reference takes about this long: many times a launch, short beside a round."""
 _LEAST_TRIALS, _MOST_TRIALS = 10, 60
-_MOST_SECONDS, _LOOP_SECONDS = 3.0, 1.0
+_MOST_SECONDS, _LOOP_SECONDS = 3.0, 0.3
 _FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27))
 """Bytes over which the stream runs to find the bandwidth of each cache and of memory."""
 CACHED_BYTES = 1 << 24

@@ -110,6 +110,5 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept,
         fits=_fits,
         describe=_describe,
-        inner_loop="reference/reference_gemm_tile__buffer.cl",
     ),
 )
