@@ -55,7 +55,10 @@ class RowWork:
 
     row: Implementation
     layers: tuple[Layer, ...]
-    """Those it is chosen for, or all that it accepts when it is chosen for none."""
+    """Those it is chosen for, or all that it accepts when it is chosen for none.
+
+    First come those that take most of some network's time.
+    """
     leading: tuple[Layer, ...]
     """Those of the program that most of them want: one that is built once teaches soonest."""
     weight: float
@@ -95,16 +98,21 @@ def share_out(
             costs.append((name, layer, cost))
             for network, count in layer.uses.items():
                 totals[network] = totals.get(network, 0.0) + cost * count
+    peaks: dict[str, float] = {}
     for name, layer, cost in costs:
         for network, count in layer.uses.items():
-            work[name][network] = work[name].get(network, 0.0) + cost * count / totals[network]
+            share = cost * count / totals[network]
+            work[name][network] = work[name].get(network, 0.0) + share
+            peaks[layer.key] = max(peaks.get(layer.key, 0.0), share)
     wanted = {name: _weigh(tuple(shares.values()), len(totals)) for name, shares in work.items()}
     known = [row for row in rows if accepted[row.name]]
     total = sum(wanted[row.name] for row in known)
     return tuple(
         RowWork(
             row=row,
-            layers=tuple(chosen[row.name] or accepted[row.name]),
+            layers=tuple(
+                sorted(chosen[row.name] or accepted[row.name], key=lambda layer: -peaks.get(layer.key, 0.0))
+            ),
             leading=_find_longest([*programs[row.name].values()] or [accepted[row.name]]),
             weight=wanted[row.name] / total,
         )
@@ -126,13 +134,15 @@ def _weigh(shares: Sequence[float], networks: int) -> float:
 def iterate_row(work: RowWork, info: DeviceInfo, *, seed: int = 0) -> Iterator[Case]:
     """Yield the cases of one row for ever, each kind in turn, first of all some of its leading layers.
 
-    Later no layer comes twice before all came once.
+    Later no layer comes twice before all came once; whole ones come in the order of what networks spend on
+    them, so that as much of each network as may be is known by itself.
     """
     rng = np.random.default_rng([seed, *work.row.name.encode()])
     some = FIRST_CASES // 2
     wholes = chain(
         islice(_cycle(work.leading, rng, spread_first=True), some),
-        _cycle(work.layers, rng, spread_first=True),
+        work.layers,
+        _cycle(work.layers, rng),
     )
     others = chain(islice(_cycle(work.leading, rng), some), _cycle(work.layers, rng))
     seen: set[str] = set()

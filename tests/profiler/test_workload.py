@@ -113,3 +113,15 @@ def _count_units(case: Case) -> list[int]:
         case.node, case.graph, Boxes.of([case.region]), INFO, case.selection.parameters
     )
     return [int(units[0]) for batch in batches for units in batch.units.values()]
+
+
+def test_layers_that_networks_spend_most_on_come_first() -> None:
+    layers = load_workload()
+    info = device_info(16)
+
+    (work,) = [work for work in share_out(layers, info) if work.row.name == "conv2d_pointwise__buffer"]
+
+    used = [bool(layer.uses) for layer in work.layers]
+    assert used == sorted(used, reverse=True)
+    wholes = [case.layer for case in islice(iterate_row(work, info), 60)]
+    assert len({layer.key for layer in work.layers[:10]} & {layer.key for layer in wholes}) >= 8
