@@ -26,12 +26,15 @@ def simplify(source: Source) -> Any:
 
     Raises:
         ModelError: ONNX Runtime refuses the model.
+        OSError: There is no room for temporary files.
     """
     try:
         simple = _rewrite(source.proto)
         weights = {tensor.name for tensor in simple.graph.initializer}
         has_converted = any(n.op_type == "Cast" and n.input[0] in weights for n in simple.graph.node)
         return _rewrite(simple) if has_converted else simple
+    except OSError:  # no fault of the model
+        raise
     except Exception as error:  # ONNX Runtime's errors have no common base but this one
         raise ModelError(
             f"{source.label}: got a model that ONNX Runtime refuses ({' '.join(str(error).split())}), "

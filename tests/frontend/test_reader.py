@@ -1,5 +1,6 @@
 """Files, bytes, external weights, old versions, and free dimensions."""
 
+import errno
 from pathlib import Path
 
 import onnx
@@ -138,6 +139,17 @@ def test_simplifies_a_model_with_large_weights(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("codl.frontend.simplify._BESIDE_LEAST_BYTES", 1)
 
     check_translation(small_net())
+
+
+def test_a_full_disk_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("codl.frontend.simplify._MESSAGE_LIMIT_BYTES", 0)
+    monkeypatch.setattr("onnx.save_model", fail)
+
+    with pytest.raises(OSError, match="No space left"):
+        load_graph(small_net().SerializeToString())
 
 
 @pytest.mark.parametrize(
