@@ -96,8 +96,8 @@ class _Compiler:
         self._loose: dict[str, Any] = {}
         self._schedule = make_schedule(graph, plan, arrangement)
         infos = [device.info for device in devices]
-        work = describe_work(graph, self._schedule, infos, databases)
-        work, self._fusions = fuse_work(graph, self._schedule, work, infos, rows=pairs)
+        self._alone = describe_work(graph, self._schedule, infos, databases)
+        work, self._fusions = fuse_work(graph, self._schedule, self._alone, infos, rows=pairs)
         self._placement = Placement(graph, self._schedule, devices, arrangement, taken_over=self._fusions)
         self._work, self._image_plan = plan_images(graph, self._schedule, work, devices=len(infos))
         self._images = [
@@ -221,7 +221,9 @@ class _Compiler:
         node = self._graph.nodes_by_name[action.node]
         info = self._devices[action.device].info
         boxes = Boxes.of([action.region])
-        label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name)
+        label = Label(
+            kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=self._find_parts(action)
+        )
         if isinstance(node.op, Concat):
             copies = [(b, self._buffers(action, b)) for b in concat_batches(node, self._graph, boxes, info)]
             moving = [copy for copy in copies if not _moves_nothing(*copy)]
@@ -233,6 +235,15 @@ class _Compiler:
         row, parameters = work.selection.implementation, work.selection.parameters
         for batch in work.batches:
             self._bind(batch, self._operands(action, batch), row.source, parameters, label)
+
+    def _find_parts(self, action: Launch) -> tuple[tuple[str, float], ...]:
+        """Return the nodes of a launch with their shares of its operations; nothing for a single one."""
+        firsts = self._fusions.get(action)
+        if firsts is None:
+            return ()
+        launches = (*reversed(firsts), action)
+        flops = [max(1, sum(int(one.flops[0]) for one in self._alone[each].batches)) for each in launches]
+        return tuple((each.node, own / sum(flops)) for each, own in zip(launches, flops, strict=True))
 
     def _operands(self, action: Launch, batch: LaunchBatch) -> list[Storage | ImageStorage]:
         return [self._find_image(action, arg) or self._find_buffer(action, arg) for arg in batch.tensors]

@@ -49,6 +49,8 @@ class Label:
     """Index among the plan's devices; of a host call `HOST`."""
     name: str = ""
     """Node of a launch or host call, tensor of a copy; empty for a wait."""
+    parts: tuple[tuple[str, float], ...] = ()
+    """Nodes of a launch of several, in order, with their shares of its operations."""
 
 
 Entry = tuple[Callable[[], object], Label | None]
@@ -67,6 +69,8 @@ class Event:
     start_us: float
     """Since the first call of the run."""
     duration_us: float
+    parts: tuple[tuple[str, float], ...] = ()
+    """As those of its label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +130,7 @@ def play_traced(
                 name=label.name,
                 start_us=start_us,
                 duration_us=event_us,
+                parts=label.parts,
             )
         )
     events.sort(key=lambda event: event.start_us)

@@ -171,24 +171,28 @@ def make_feeds(graph: Graph) -> dict[str, Any]:
 
 
 def list_spans(trace: Trace, plan: Plan) -> list[Span]:
-    """Return a trace as spans, each with its step where it has one."""
+    """Return a trace as spans with their steps, several for a launch of several nodes."""
     steps = {
         node: index
         for index, step in enumerate(plan.steps)
         for node in ((step.node,) if step.kind == "run" else step.nodes)
     }
-    return [
-        Span(
-            track="host" if event.kind not in _ON_DEVICE else event.device,
-            kind=str(event.kind),
-            name=event.name,
-            step=steps.get(event.name),
-            start_us=event.start_us,
-            duration_us=event.duration_us,
-            other=event.device if event.kind in _TRANSFERS else None,
-        )
-        for event in trace.events
-    ]
+    spans = []
+    for event in trace.events:
+        start_us = event.start_us
+        for name, share in event.parts or ((event.name, 1.0),):
+            span = Span(
+                track="host" if event.kind not in _ON_DEVICE else event.device,
+                kind=str(event.kind),
+                name=name,
+                step=steps.get(name),
+                start_us=start_us,
+                duration_us=event.duration_us * share,
+                other=event.device if event.kind in _TRANSFERS else None,
+            )
+            spans.append(span)
+            start_us += span.duration_us
+    return spans
 
 
 _ON_DEVICE = (EventKind.LAUNCH, EventKind.PUBLISH)

@@ -248,3 +248,15 @@ def test_footprint_knows_what_lives_longer(block: Callable[[], Case]) -> None:
         assert count_footprint(graph, plan, arrange(infos[: len(used)]), devices=infos[: len(used)]) == (
             executable.plan.memory
         )
+
+
+def test_launch_of_three_tells_its_nodes_with_shares() -> None:
+    case, (device,) = inverted_block(), open_devices(CPUS[:1])
+    plan = plan_single(case.plain_graph, device=CPUS[0])
+    labels = [label for _, label in compile_plan(case.plain_graph, plan, [device]).entries]
+    parts = [label.parts for label in labels if label is not None and label.parts]
+    assert any(len(one) == 3 for one in parts)
+    for one in parts:
+        assert sum(share for _, share in one) == pytest.approx(1.0)
+    told = {name for one in parts for name, _ in one} | {label.name for label in labels if label is not None}
+    assert told >= {node.name for node in case.plain_graph.nodes}
