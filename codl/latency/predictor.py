@@ -17,7 +17,7 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
 from codl.latency.amounts.crossing import Crossing, count_crossing, find_crossing
-from codl.latency.features import Features, extract_features, stage_of
+from codl.latency.features import FLOPS, Features, extract_features, stage_of
 from codl.latency.known import mark_node
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
 from codl.machine import DeviceInfo
@@ -183,6 +183,15 @@ class Predictor:
         """
         uncertainty = self.profile.rows[name].find_uncertainty(mark)
         return uncertainty * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0)
+
+    def is_by_totals(self, name: str) -> bool:
+        """Return whether predictions for an implementation ask for no feature but `FLOPS`."""
+        known = self.profile.rows.get(name)
+        return (
+            known is not None
+            and self.profile.origin is Origin.SIMULATED
+            and set(known.model.features) <= {FLOPS}
+        )
 
     def predict_publish(self, tensor: str, shape: Shape, boxes: Boxes) -> Times:
         """Return the times [count] of copying boxes of a tensor to where all devices see it.

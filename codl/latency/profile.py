@@ -8,7 +8,6 @@ from enum import StrEnum
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
@@ -181,10 +180,21 @@ def digest_implementation(row: Implementation) -> str:
 @cache
 def _digest(sources: tuple[str, ...], described: str) -> str:
     digest = hashlib.sha256("".join(map(read_source, sources)).encode())
-    module = sys.modules[described]
-    for path in sorted({*map(_find_file, _COUNTING), *map(_find_file, _list_described(module))}):
-        digest.update(b"\0" + path.read_bytes())
+    for path in _list_files(sys.modules[described]):
+        digest.update(b"\0" + _read_file(path))
     return digest.hexdigest()[:32]
+
+
+@cache
+def _list_files(described: ModuleType) -> list[str]:
+    """Return the files of what counts and of what describes, in the order of paths."""
+    modules = (*_COUNTING, *_list_described(described))
+    return sorted({str(module.__file__) for module in modules}, key=lambda file: Path(file).parts)
+
+
+@cache
+def _read_file(path: str) -> bytes:
+    return Path(path).read_bytes()
 
 
 def _list_described(module: ModuleType) -> list[ModuleType]:
@@ -195,7 +205,3 @@ def _list_described(module: ModuleType) -> list[ModuleType]:
         module,
         *(sys.modules[name] for name in names if isinstance(name, str) and name.startswith(rooms)),
     ]
-
-
-def _find_file(module: Any) -> Path:
-    return Path(str(module.__file__))

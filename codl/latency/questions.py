@@ -14,7 +14,7 @@ from codl.catalog.spec import LaunchBatch, Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.latency.amounts.crossing import find_crossing, join_crossings
-from codl.latency.features import extract_features
+from codl.latency.features import Features, extract_features
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
 from codl.machine import DeviceInfo, DeviceKind
@@ -72,19 +72,21 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
     memory_us, uncertainties = np.empty_like(us), np.zeros(len(questions))
     for group in _describe(questions, graph, predictors):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
-        info = predictors[group.devices[0]].info
         asked = [questions[question] for question in group.questions]
-        features = extract_features(
-            batches,
-            group.selection.parameters,
-            info,
-            epilogue=group.node.epilogue,
-            crossing=join_crossings([find_crossing(one.node, graph, one.out) for one in asked]),
-        )
+        name = group.selection.implementation.name
+        if all(predictors[device].is_by_totals(name) for device in group.devices):
+            features = _count_totals(batches)
+        else:
+            features = extract_features(
+                batches,
+                group.selection.parameters,
+                predictors[group.devices[0]].info,
+                epilogue=group.node.epilogue,
+                crossing=join_crossings([find_crossing(one.node, graph, one.out) for one in asked]),
+            )
         launches = np.sum(
             [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
         )
-        name = group.selection.implementation.name
         sizes = [counts[question] for question in group.questions]
         stops = np.cumsum(sizes)[:-1]
         marks = [mark_node(one.node, graph, group.selection.parameters) for one in asked]
@@ -100,6 +102,16 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 uncertainty = predictor.find_uncertainty(name, mark)
                 uncertainties[question] = max(uncertainties[question], uncertainty)
     return Answers(us=us, memory_us=memory_us, uncertainties=uncertainties)
+
+
+def _count_totals(batches: Sequence[LaunchBatch]) -> Features:
+    """Return what `extract_features` does without any feature but `FLOPS`."""
+    moved, flops = np.zeros(len(batches[0].global_size)), np.zeros(len(batches[0].global_size))
+    for batch in batches:
+        is_active = (batch.global_size > 0).all(axis=1)
+        moved += np.where(is_active, batch.read_bytes + batch.written_bytes, 0)
+        flops += np.where(is_active, batch.flops, 0)
+    return Features(names=(), values=np.zeros((len(moved), 0)), moved_bytes=moved, flops=flops)
 
 
 def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> list[_Group]:

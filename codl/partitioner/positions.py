@@ -186,7 +186,8 @@ def list_shares(length: int, granule: int, devices: int) -> Floats:
         places = np.arange(granule, length, granule)
         if len(places) > _MOST_CANDIDATES:
             wanted = np.linspace(places[0], places[-1], _MOST_CANDIDATES)
-            places = np.unique(np.round(wanted / granule).astype(np.int64) * granule)
+            places = np.round(wanted / granule).astype(np.int64) * granule
+            places = places[np.diff(places, prepend=0) > 0]
         inner = places[:, None] / length
     else:
         steps = next(
