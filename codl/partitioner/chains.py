@@ -1,6 +1,6 @@
 """Stretches of nodes that devices compute side by side, each cut at many places."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -75,22 +75,24 @@ class ChainBatch:
         )
 
 
-def make_single(graph: Graph, node: Node, position: int, alone_us: Floats) -> ChainBatch:
-    """Return the candidates that run one operator whole: one for each device.
+def make_single(graph: Graph, nodes: Sequence[Node], position: int, alone_us: Floats) -> ChainBatch:
+    """Return the candidates that run operators whole: one for each device.
 
     Args:
         graph: The network.
-        node: The operator.
-        position: Where it stands in the order.
-        alone_us: [device] What it takes.
+        nodes: One operator; or several, each of which alone reads the output of the one before.
+        position: Where the first one stands in the order.
+        alone_us: [device] What they take.
     """
+    inside = {node.output for node in nodes[:-1]}
+    reads = [name for node in nodes for name in graph.activations(node) if name not in inside]
     bounds, low, high, ratios = _list_whole(len(alone_us))
     return ChainBatch(
         first=position,
-        last=position,
+        last=position + len(nodes) - 1,
         axis=WHOLE,
-        bounds={node.output: bounds},
-        reads={name: Reading(axis=WHOLE, low=low, high=high) for name in graph.activations(node)},
+        bounds={nodes[-1].output: bounds},
+        reads={name: Reading(axis=WHOLE, low=low, high=high) for name in reads},
         busy_us=np.diag(alone_us),
         span_us=alone_us,
         ratios=ratios,

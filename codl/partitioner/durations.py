@@ -12,6 +12,7 @@ from codl.ir.graph import Graph, Node, Shape
 from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
 from codl.latency.questions import Question, answer_questions
+from codl.partitioner.pairs import Pairs
 from codl.partitioner.sorts import Sorts
 from codl.partitioner.tables import Tables
 
@@ -38,6 +39,7 @@ class Durations:
     _rests: dict[tuple[str, str, Region, frozenset[str]], Time] = field(default_factory=dict, repr=False)
     _publications: dict[tuple[str, Shape, Region], float] = field(default_factory=dict, repr=False)
     _sharing: dict[tuple[str, str], tuple[float, float, float]] = field(default_factory=dict, repr=False)
+    _pairs: dict[tuple[str, ...], Pairs] = field(default_factory=dict, repr=False)
 
     def learn(self, slices: Iterable[tuple[Node, str, Region]]) -> None:
         """Ask the predictors about all slices at once: one question for each sort of operator and device.
@@ -71,6 +73,14 @@ class Durations:
         found = answer_questions(questions, self.graph, [predictor])
         for key, us, slow in zip(keys, found.us[0].tolist(), found.memory_us[0].tolist(), strict=True):
             self._known[key] = Time(us=us, memory_us=slow)
+
+    def find_pairs(self, devices: tuple[str, ...]) -> Pairs:
+        """Return the pairs of the network on some devices."""
+        if self.tables is not None and devices == tuple(self.predictors):
+            return self.tables.pairs
+        if devices not in self._pairs:
+            self._pairs[devices] = Pairs(self.graph, [self.predictors[name] for name in devices])
+        return self._pairs[devices]
 
     def time(self, node: Node, device: str, region: Region) -> Time:
         """Return what a slice takes that `learn` was told of."""

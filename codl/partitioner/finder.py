@@ -92,6 +92,7 @@ class ChainFinder:
         self._place = {node.name: index for index, unit in enumerate(order) for node in unit.nodes}
         self._last_read = _find_last_reads(self._graph, self._place)
         self._slowdowns = Slowdowns(tables.predictors)
+        self._pairs = tables.pairs
         self._count = len(tables.predictors)
         self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
         self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
@@ -148,7 +149,23 @@ class ChainFinder:
     def make_single(self, position: int) -> ChainBatch:
         """Return the candidates that run one operator whole: one for each device."""
         node = self._order[position].nodes[0]
-        return make_single(self._graph, node, position, self.find_single_us(position))
+        return make_single(self._graph, (node,), position, self.find_single_us(position))
+
+    def list_pairs(self) -> dict[int, list[ChainBatch]]:
+        """Return by position of the first one what devices take that compute several operators at once."""
+        found: dict[int, list[ChainBatch]] = {}
+        for group in self._pairs.groups:
+            place = self._place[group.nodes[0].name]
+            if any(self._place[node.name] != place + index for index, node in enumerate(group.nodes)):
+                continue
+            wholes = [
+                whole if node is group.main else self._pairs.ride(whole, group.devices)
+                for node in group.nodes
+                for whole in [self._tables.find(node).whole]
+            ]
+            alone_us = np.sum(wholes, axis=0)[:, 0]
+            found.setdefault(place, []).append(make_single(self._graph, group.nodes, place, alone_us))
+        return found
 
     def find_single_us(self, position: int) -> Floats:
         """Return [device] what the whole operator at a position takes."""
@@ -239,6 +256,8 @@ class ChainFinder:
                 sums[part] += extra
             if isinstance(entry.member.node.op, Concat):
                 taken[part] = self._copy_inputs(entry, taken[part])
+            else:
+                taken[part] = self._ride(entry, taken[part])
             _grow(entry.stretch, entry.member)
         self._read(entries, low, high)
         return sums + taken
@@ -300,6 +319,22 @@ class ChainFinder:
             part = float(np.prod(self._graph.shape(name))) * node.inputs.count(name) / whole * taken
             copies[name] = copies.get(name, 0.0) + (part if entry.is_published else -part)
         return apart if entry.is_published else taken
+
+    def _ride(self, entry: _Entry, taken: Floats) -> Floats:
+        """Return what a node takes that may ride along with another one of the chain.
+
+        Whether one rides along that stands behind the other is seen when that becomes part of the stretch,
+        which notes by how much the cost changes then.
+        """
+        node, pairs, stretch = entry.member.node, self._pairs, entry.stretch
+        for group in pairs.by_rider.get(node.name, ()):
+            changed = pairs.ride(taken, group.devices)
+            if node is group.last:
+                known = stretch.copies.get(group.main.output, 0.0)
+                stretch.copies[group.main.output] = known + (changed - taken)
+            elif not entry.is_published and self._place[group.last.name] <= stretch.last:
+                taken = changed
+        return taken
 
     def _publish(self, size_bytes: int, length: int, need: Reading, own: Reading) -> Floats:
         """Return [candidate, device, 2] what copies take where more is computed than a device's own part."""

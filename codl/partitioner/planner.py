@@ -147,10 +147,13 @@ class Planner:
 
     @cached_property
     def _worthy(self) -> Mapping[int, Sequence[ChainBatch]]:
-        return {
+        found = {
             first: [batch for batch in batches if self._is_worthy(batch)]
             for first, batches in self.chains.items()
         }
+        for first, groups in self._finder.list_pairs().items():
+            found[first] = [*groups, *found.get(first, ())]
+        return found
 
     def estimate_us(self, choices: Sequence[Choice]) -> float:
         """Return what dynamic programming takes a way to take, which is close to its price."""
@@ -212,8 +215,8 @@ class Planner:
             if choice.batch is None:
                 steps.extend(step for node in units[0].nodes for step in plan_host(node, self.graph))
             elif choice.batch.axis == WHOLE:
-                node = units[0].nodes[0]
-                steps.append(Run(node=node.name, device=self.devices[choice.index]))
+                device = self.devices[choice.index]
+                steps += [Run(node=unit.nodes[0].name, device=device) for unit in units]
             else:
                 steps.extend(self._write_chain(choice.batch, choice.index, units))
         return Plan(devices=self.devices, steps=tuple(steps), fingerprint=self.graph.fingerprint)

@@ -18,6 +18,7 @@ from codl.latency.predictor import Predictor
 from codl.latency.questions import answer_questions
 from codl.partitioner.needs import Need, find_needs
 from codl.partitioner.outlines import Outline, make_outlines
+from codl.partitioner.pairs import Pairs
 from codl.partitioner.positions import Floats
 from codl.partitioner.sorts import Sorts
 
@@ -73,7 +74,7 @@ class Tables:
 
     def __init__(self, graph: Graph, predictors: Sequence[Predictor]) -> None:
         self.graph, self.predictors = graph, tuple(predictors)
-        self.sorts = Sorts(graph)
+        self.sorts, self.pairs = Sorts(graph), Pairs(graph, predictors)
 
     def find(self, node: Node) -> NodeTable:
         """Return the table of a node with kernels.

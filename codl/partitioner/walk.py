@@ -10,8 +10,10 @@ from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
 from codl.partitioner.clock import Clock, find_meeting_us
-from codl.partitioner.durations import Durations
+from codl.partitioner.durations import Durations, Time
+from codl.partitioner.pairs import Pairs
 from codl.plan.memory import find_lying_inside
+from codl.plan.pairs import find_pairs
 from codl.plan.places import find_owner
 from codl.plan.residency import Transfer
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
@@ -53,6 +55,7 @@ class Walk:
         self._clock, count = Clock(predictors, spans), len(plan.devices)
         self._tallies = [_Tally(device_us=[0.0] * count, sharing_us=[0.0] * count) for _ in plan.steps]
         self._inside = _find_lying_inside(self._graph, schedule, arrangement)
+        self._riders = self._find_riders(durations.find_pairs(plan.devices))
 
     def run(self) -> Plan:
         """Return the plan with its predictions."""
@@ -92,6 +95,17 @@ class Walk:
             if isinstance(action, Launch)
             and not (inside and inside.get((action.step, action.node, action.device)))
         ]
+
+    def _find_riders(self, pairs: Pairs) -> frozenset[Launch]:
+        """Return the launches that others do the work of in passing."""
+        if not pairs.ways:
+            return frozenset()
+        nodes, found = self._graph.nodes_by_name, set()
+        for last, (firsts, _) in find_pairs(self._graph, self._schedule, pairs.list_choices).items():
+            group = {nodes[launch.node].name: launch for launch in (*reversed(firsts), last)}
+            main = pairs.find_main([nodes[name] for name in group])
+            found |= {launch for name, launch in group.items() if name != main.name}
+        return frozenset(found)
 
     def _write(self, step: S, index: int) -> S:
         tally = self._tallies[index]
@@ -139,6 +153,9 @@ class Walk:
             time = self._durations.time_rest(node, self._plan.devices[device], action.region, inside)
         else:
             time = self._durations.time(node, self._plan.devices[device], action.region)
+            if action in self._riders:
+                launch_us = self._predictors[device].profile.launch_us
+                time = Time(us=max(time.us - time.memory_us - launch_us, 0.0), memory_us=0.0)
         self._tallies[action.step].device_us[device] += time.us
         self._clock.tell(
             device, step=action.step, us=time.us, memory_us=time.memory_us, kind="launch", name=action.node

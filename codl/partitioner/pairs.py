@@ -1,0 +1,108 @@
+"""Operators that devices compute in one launch, and what they take then.
+
+All but the one with most arithmetic ride along: beside what that one takes alone each costs its arithmetic,
+but no launch and no traffic, for what lies between them never leaves the caches.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from codl.catalog.pairs import list_pairs
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import Conv2d
+from codl.latency.predictor import Predictor
+from codl.partitioner.positions import Flags, Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Operators that some devices compute in one launch, each but the last read by the next one alone."""
+
+    nodes: tuple[Node, ...]
+    """In order."""
+    main: Node
+    """The one that does most."""
+    devices: Flags
+    """[device]"""
+
+    @property
+    def last(self) -> Node:
+        """The one whose output is read by others."""
+        return self.nodes[-1]
+
+
+class Pairs:
+    """The groups of a network.
+
+    Args:
+        graph: The network.
+        predictors: One for each device.
+    """
+
+    def __init__(self, graph: Graph, predictors: Sequence[Predictor]) -> None:
+        self._graph, self._predictors = graph, tuple(predictors)
+        self._launch_us = np.array([one.profile.launch_us for one in predictors])
+
+    @cached_property
+    def ways(self) -> Mapping[str, Sequence[Sequence[int]]]:
+        """By name of a last node and by device, numbers of nodes before it that its launch may compute."""
+        found = {node.name: self._list_ways(node) for node in self._graph.nodes}
+        return {name: ways for name, ways in found.items() if any(ways)}
+
+    @cached_property
+    def groups(self) -> Sequence[Group]:
+        """All of them, those with the same last node included."""
+        found = []
+        for name, ways in self.ways.items():
+            for count in sorted({count for counts in ways for count in counts}):
+                nodes = [self._graph.nodes_by_name[name]]
+                for _ in range(count):
+                    nodes.insert(0, self._graph.producers[nodes[0].inputs[0]])
+                devices = np.array([count in counts for counts in ways])
+                found.append(Group(nodes=tuple(nodes), main=self.find_main(nodes), devices=devices))
+        return found
+
+    @cached_property
+    def by_rider(self) -> Mapping[str, Sequence[Group]]:
+        """By name of a node, the groups in which it rides along."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            for node in group.nodes:
+                if node is not group.main:
+                    found.setdefault(node.name, []).append(group)
+        return found
+
+    def list_choices(self, node: Node, device: int) -> Sequence[tuple[int, None]]:
+        """Return how many nodes before one a device computes in its launch, the preferred number first."""
+        return [(count, None) for count in self.ways[node.name][device]] if node.name in self.ways else []
+
+    def find_main(self, nodes: Sequence[Node]) -> Node:
+        """Return the one of a group that does most."""
+        return max(nodes, key=lambda node: _count_products(node, self._graph))
+
+    def ride(self, times: Floats, riding: Flags) -> Floats:
+        """Return [..., device, 2] times and memory's part of them, less what devices save that it rides on.
+
+        Args:
+            times: What a node takes by itself.
+            riding: [device]
+        """
+        us = np.maximum(times[..., 0] - times[..., 1] - self._launch_us, 0.0)
+        return np.where(riding[:, None], np.stack([us, np.zeros_like(us)], axis=-1), times)
+
+    def _list_ways(self, node: Node) -> Sequence[Sequence[int]]:
+        graph = self._graph
+        first = graph.producers.get(node.inputs[0]) if node.inputs else None
+        if first is None or first.output in graph.outputs or len(graph.consumers[first.output]) > 1:
+            return ()
+        return [[count for count, _ in list_pairs(node, graph, one.info)] for one in self._predictors]
+
+
+def _count_products(node: Node, graph: Graph) -> int:
+    """Return how many products an operator sums, or how many values it has."""
+    window = prod(graph.shape(node.inputs[1])[1:]) if isinstance(node.op, Conv2d) else 1
+    return window * prod(graph.shape(node.output))
