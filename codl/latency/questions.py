@@ -13,10 +13,11 @@ from codl.catalog.joined import find_sort, join_batches, list_described_facts
 from codl.catalog.spec import LaunchBatch, Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
-from codl.latency.amounts.crossing import find_crossing, join_crossings
+from codl.latency.amounts.crossing import Crossing, find_crossing, join_crossings
 from codl.latency.features import Features, extract_features
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
+from codl.latency.profile import RowModel
 from codl.machine import DeviceInfo, DeviceKind
 
 
@@ -74,6 +75,7 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
         asked = [questions[question] for question in group.questions]
         name = group.selection.implementation.name
+        known = [row for device in group.devices if (row := predictors[device].profile.rows.get(name))]
         if all(predictors[device].is_by_totals(name) for device in group.devices):
             features = _count_totals(batches)
         else:
@@ -82,14 +84,16 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 group.selection.parameters,
                 predictors[group.devices[0]].info,
                 epilogue=group.node.epilogue,
-                crossing=join_crossings([find_crossing(one.node, graph, one.out) for one in asked]),
+                crossing=_find_crossing(asked, graph) if any(map(_asks_for_pieces, known)) else None,
             )
         launches = np.sum(
             [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
         )
         sizes = [counts[question] for question in group.questions]
         stops = np.cumsum(sizes)[:-1]
-        marks = [mark_node(one.node, graph, group.selection.parameters) for one in asked]
+        marks = [""] * len(asked)
+        if any(row.layers for row in known):
+            marks = [mark_node(one.node, graph, group.selection.parameters) for one in asked]
         for device in group.devices:
             predictor = predictors[device]
             found = predictor.predict_features(
@@ -102,6 +106,14 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 uncertainty = predictor.find_uncertainty(name, mark)
                 uncertainties[question] = max(uncertainties[question], uncertainty)
     return Answers(us=us, memory_us=memory_us, uncertainties=uncertainties)
+
+
+def _asks_for_pieces(row: RowModel) -> bool:
+    return any("pieces" in name for name in row.model.features)
+
+
+def _find_crossing(questions: Sequence[Question], graph: Graph) -> Crossing:
+    return join_crossings([find_crossing(one.node, graph, one.out) for one in questions])
 
 
 def _count_totals(batches: Sequence[LaunchBatch]) -> Features:
