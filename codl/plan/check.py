@@ -18,7 +18,10 @@ def check_plan(plan: Plan, graph: Graph) -> None:
 
 
 def find_problems(plan: Plan, graph: Graph) -> Iterator[str]:
-    """Yield one sentence for each broken law; an empty stream means the plan is sound."""
+    """Yield one sentence for each broken law; an empty stream means the plan is sound.
+
+    Where some nodes are unknown, the steps without them are still looked at by themselves.
+    """
     yield from _find_device_problems(plan)
     if plan.fingerprint and plan.fingerprint != graph.fingerprint:
         yield (
@@ -27,17 +30,17 @@ def find_problems(plan: Plan, graph: Graph) -> Iterator[str]:
         )
     unknown = list(_find_unknown_nodes(plan, graph))
     yield from unknown
-    if unknown:
-        return
-    yield from _find_coverage_problems(plan, graph)
-    yield from _find_order_problems(plan, graph)
+    if not unknown:
+        yield from _find_coverage_problems(plan, graph)
+        yield from _find_order_problems(plan, graph)
     for index, step in enumerate(plan.steps):
-        where = f"step {index}"
+        where, names = f"step {index}", step_nodes(step)
+        if isinstance(step, Run) and step.device not in plan.devices:
+            yield f"{where}: {step.node!r} runs on {step.device!r}, expected one of {list(plan.devices)}"
+        if not names or any(name not in graph.nodes_by_name for name in names):
+            continue
         yield from _find_host_problems(step, where, graph)
-        if isinstance(step, Run):
-            if step.device not in plan.devices:
-                yield f"{where}: {step.node!r} runs on {step.device!r}, expected one of {list(plan.devices)}"
-        elif isinstance(step, Chain):
+        if isinstance(step, Chain):
             yield from _find_chain_problems(step, where, graph)
             yield from _find_cut_problems(step, where, plan, graph)
 

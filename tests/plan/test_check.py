@@ -151,3 +151,13 @@ def test_planners_keep_host_steps_apart(length: int) -> None:
         assert list(find_problems(plan, MIXED)) == []
         assert [step.kind for step in plan.steps][1] == "host"
         assert plan.steps[1] == replace(HOST, operators=("TopK",), reasons=("no kernel for TopK",))
+
+
+def test_steps_without_unknown_nodes_are_looked_at_too() -> None:
+    cut = Cut(tensor="c", axis=2, bounds=(0, 8, 6))
+    plan = replace(SOUND, steps=(*runs("nobody"), chain("conv_a", "conv_b", "conv_c", cuts=(cut,))))
+
+    problems = list(find_problems(replace(plan, fingerprint="0" * 64), GRAPH))
+
+    for word in ("fingerprint", "'nobody' does not exist", "fall", "do not cover"):
+        assert any(word in problem for problem in problems), problems
