@@ -16,6 +16,12 @@ from codl.devices.drivers import OpenedDevice, find_device, load  # noqa: E402
 from codl.devices.probe import find_fault  # noqa: E402
 
 
+@pytest.fixture
+def no_shipped_profiles(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let no profile ship with codl, as on a machine that none is of."""
+    monkeypatch.setattr("codl.latency.store.profiles_dir", lambda: tmp_path_factory.mktemp("shipped"))
+
+
 @pytest.fixture(scope="session")
 def devices() -> tuple[OpenedDevice, ...]:
     """Every OpenCL device that works, or those that CODL_TEST_DEVICES names."""

@@ -48,6 +48,7 @@ def session() -> codl.InferenceSession:
     return codl.InferenceSession(model().SerializeToString(), even_options())
 
 
+@pytest.mark.usefixtures("no_shipped_profiles")
 def test_session_runs_from_a_path_on_one_device_by_default(tmp_path: Path) -> None:
     onnx.save(model(), tmp_path / "model.onnx")
     with codl.InferenceSession(tmp_path / "model.onnx") as session:
@@ -230,6 +231,7 @@ def test_closed_session_says_so_and_closes_twice() -> None:
         session.run(None, feeds())
 
 
+@pytest.mark.usefixtures("no_shipped_profiles")
 @pytest.mark.parametrize(
     ("devices", "planner", "error"),
     [
@@ -251,6 +253,7 @@ def test_options_that_cannot_be_met_are_refused(
         codl.InferenceSession(model().SerializeToString(), options)
 
 
+@pytest.mark.usefixtures("no_shipped_profiles")
 def test_planners_without_profiles_name_the_command() -> None:
     with pytest.raises(codl.ProfileError, match="codl profile"):
         codl.plan(model().SerializeToString(), devices=PAIR, planner="dynamic")

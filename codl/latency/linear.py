@@ -32,7 +32,8 @@ class LinearModel:
 
     def predict_us(self, values: FloatMatrix) -> npt.NDArray[np.float64]:
         """Return times [count] for feature values [count, features]."""
-        return np.asarray(values @ np.asarray(self.coefficients, np.float64))
+        # not `@`, whose last bits depend on a row's place among the others
+        return np.asarray(np.einsum("...f,f->...", values, np.asarray(self.coefficients, np.float64)))
 
     def is_outside(self, values: FloatMatrix) -> npt.NDArray[np.bool_]:
         """Return for each candidate whether some feature lies outside what was sampled."""

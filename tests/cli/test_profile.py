@@ -73,6 +73,7 @@ def test_unknown_device_is_told(cache: Path, capsys: pytest.CaptureFixture[str])
     assert "abacus" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_shipped_profiles")
 def test_stale_without_a_profile_is_told(
     cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,6 +111,7 @@ def test_verified_plan_is_one_of_those_that_were_found() -> None:
     assert plan.planner in {"dynamic", *(f"single:{name}" for name in DEVICES)}
 
 
+@pytest.mark.usefixtures("no_shipped_profiles")
 def test_one_device_works_alone_without_profiles_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
