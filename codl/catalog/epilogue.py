@@ -35,3 +35,9 @@ def epilogue_scalars(epilogue: Epilogue, count: int) -> dict[str, Scalar]:
         "alpha": np.full(count, activation.alpha, np.float32),
         "beta": np.full(count, activation.beta, np.float32),
     }
+
+
+def activation_scalars(name: str, epilogue: Epilogue, count: int) -> dict[str, Scalar]:
+    """Return the activation of a node before a launch's last one: `<name>_activation` and so on."""
+    known = epilogue_scalars(epilogue, count)
+    return {f"{name}_{one}": known[one] for one in ("activation", "alpha", "beta")}

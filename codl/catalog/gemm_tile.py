@@ -79,6 +79,10 @@ class Tiles:
     end_cycles: npt.NDArray[np.float64]
     """Beginning a tile, and storing it."""
 
+    def find(self, parameters: Parameters) -> int:
+        """Return the place of the tile that a kernel with these parameters has."""
+        return self.parameters.index({name: parameters[name] for name in ALLOWED_TILES})
+
     def count_cycles(self, rows: int, channels: int, depth: int, units: int) -> npt.NDArray[np.float64]:
         """Return what one group costs: with few tiles some of the units wait for the others' last one."""
         tiles = -(-rows // self.rows) * -(-channels // self.channels)

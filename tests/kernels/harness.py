@@ -184,6 +184,18 @@ def cut(shape: Shape, axis: int, at: Iterable[int]) -> tuple[Region, ...]:
     return tuple(whole.cut(axis, low, high) for low, high in pairwise(bounds) if low < high)
 
 
+def cut_everywhere(shape: Shape) -> tuple[Region, ...]:
+    """Return slices of an image [N, C, H, W] along each axis, and a corner: thin ones, and about half."""
+    slices = (
+        *cut(shape, 0, [1]),
+        *cut(shape, 1, [1, shape[1] // 2]),
+        *cut(shape, 2, [1, shape[2] // 2]),
+        *cut(shape, 3, [shape[3] // 3]),
+        Region.whole(shape).cut(1, shape[1] // 3, shape[1]).cut(2, shape[2] // 2, shape[2]),
+    )
+    return tuple(region for region in slices if not region.is_empty)
+
+
 def run_onnx(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, FloatArray]) -> FloatArray:
     """Return ONNX Runtime's value of the last node's output, nothing optimised away."""
     (result,) = nodes[-1].output

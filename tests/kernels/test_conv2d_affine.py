@@ -11,7 +11,6 @@ from codl.catalog.spec import Selection
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Node, Tensor
 from codl.ir.ops import Activation, ActivationKind, Affine, Epilogue
-from codl.ir.regions import Region
 from codl.machine import DeviceKind
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import (
@@ -20,6 +19,7 @@ from tests.kernels.harness import (
     apply_epilogue,
     assert_right,
     cut,
+    cut_everywhere,
     random_array,
     run_node,
     run_onnx,
@@ -81,17 +81,8 @@ def select(device: Device, graph: Graph, parameters: tuple[int, int, int] | None
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_agrees_with_onnx_runtime_and_cuts_keep_bits(device: Device, case: Case) -> None:
     graph, feeds, reference = put_behind_map(case)
-    shape = reference.shape
-    slices = [
-        *cut(shape, 0, [1]),
-        *cut(shape, 1, [1, shape[1] // 2]),
-        *cut(shape, 2, [1, shape[2] // 2]),
-        *cut(shape, 3, [shape[3] // 3]),
-        Region.whole(shape).cut(1, shape[1] // 3, shape[1]).cut(2, shape[2] // 2, shape[2]),
-    ]
-    selection = select(device, graph)
-    kept = [region for region in slices if not region.is_empty]
-    assert_right(device, graph, feeds, reference, slices=kept, selection=selection)
+    slices = cut_everywhere(reference.shape)
+    assert_right(device, graph, feeds, reference, slices=slices, selection=select(device, graph))
 
 
 @pytest.mark.parametrize("parameters", [(4, 2, 4), (5, 1, 8), (1, 1, 4)], ids=lambda p: "x".join(map(str, p)))

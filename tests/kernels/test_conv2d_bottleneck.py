@@ -12,7 +12,6 @@ from codl.catalog.spec import Selection
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Node, Tensor
 from codl.ir.ops import Activation, ActivationKind, Conv2d, Epilogue, Pads, Pair, ResidualOrder
-from codl.ir.regions import Region
 from codl.machine import DeviceKind
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import (
@@ -21,6 +20,7 @@ from tests.kernels.harness import (
     apply_epilogue,
     assert_right,
     cut,
+    cut_everywhere,
     random_array,
     run_node,
     run_onnx,
@@ -140,16 +140,8 @@ def run_apart(device: Device, graph: Graph, feeds: dict[str, FloatArray]) -> Flo
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_agrees_with_onnx_runtime_and_cuts_keep_bits(device: Device, block: Block) -> None:
     graph, feeds, reference = put_together(block)
-    shape = reference.shape
-    slices = [
-        *cut(shape, 0, [1]),
-        *cut(shape, 1, [1, shape[1] // 2]),
-        *cut(shape, 2, [1, shape[2] // 2]),
-        *cut(shape, 3, [shape[3] // 3]),
-        Region.whole(shape).cut(1, shape[1] // 3, shape[1]).cut(2, shape[2] // 2, shape[2]),
-    ]
-    kept = [region for region in slices if not region.is_empty]
-    assert_right(device, graph, feeds, reference, slices=kept, selection=select(device, graph))
+    slices = cut_everywhere(reference.shape)
+    assert_right(device, graph, feeds, reference, slices=slices, selection=select(device, graph))
 
 
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)

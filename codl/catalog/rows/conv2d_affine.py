@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.epilogue import activation_scalars, epilogue_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import box_scalars, has_constant_weights, pack_taps
@@ -10,7 +10,6 @@ from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
     Parameters,
-    Scalar,
     busiest_share,
     ceil_div,
     kernel_box,
@@ -131,7 +130,7 @@ def _describe(
                     stride_h=op.stride[0],
                     stride_w=op.stride[1],
                 ),
-                **_map_scalars(affine, out.count),
+                **activation_scalars("map", affine.epilogue, out.count),
                 **epilogue_scalars(node.epilogue, out.count),
             },
             busiest_flops=busiest_share(
@@ -150,12 +149,6 @@ def _describe(
             flops=2 * depth * out.size + 2 * read,
         ),
     )
-
-
-def _map_scalars(affine: Node, count: int) -> dict[str, Scalar]:
-    """Return the activation of the map as the kernel takes it."""
-    known = epilogue_scalars(affine.epilogue, count)
-    return {f"map_{name}": known[name] for name in ("activation", "alpha", "beta")}
 
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (

@@ -7,17 +7,16 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.epilogue import PLAIN_ACTIVATIONS, epilogue_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, count_panels, is_tile, list_tiles
+from codl.catalog.epilogue import PLAIN_ACTIVATIONS, activation_scalars, epilogue_scalars
+from codl.catalog.gemm_tile import Tiles, choose_lanes, count_panels, is_tile, list_tiles
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.conv2d_depthwise import find_depthwise
+from codl.catalog.rows.conv2d_depthwise import ALLOWED_RUNS, find_depthwise, is_pointwise
 from codl.catalog.rows.depthwise import choose_height, pack_filters
 from codl.catalog.rows.windows import box_scalars, has_constant_weights, pack_taps, take_whole, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
     Parameters,
-    Scalar,
     busiest_share,
     ceil_div,
     kernel_box,
@@ -48,15 +47,14 @@ def find_widening(node: Node, graph: Graph) -> tuple[Node, Node] | None:
     assert isinstance(second.op, Conv2d)
     is_read_once = len(graph.consumers[first.output]) == 1 and first.output not in graph.outputs
     is_plain = all(one.epilogue.activation.kind in PLAIN_ACTIVATIONS for one in (first, second))
-    if not _is_pointwise(first) or not is_read_once or not is_plain or second.op.dilation != (1, 1):
+    if not _is_dense(first) or not is_read_once or not is_plain or second.op.dilation != (1, 1):
         return None
     is_single = first.epilogue.residual is ResidualOrder.NONE
     return (first, second) if is_single and first.inputs[0] not in graph.constants else None
 
 
-def _is_pointwise(node: Node) -> bool:
-    op = node.op
-    return isinstance(op, Conv2d) and op.kernel == op.stride == (1, 1) and not any(op.pads) and op.groups == 1
+def _is_dense(node: Node) -> bool:
+    return is_pointwise(node) and isinstance(node.op, Conv2d) and node.op.groups == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,7 @@ class _Work:
 
 
 def _describe_work(node: Node, graph: Graph) -> _Work | None:
-    found = find_widening(node, graph) if _is_pointwise(node) and has_constant_weights(node, graph) else None
+    found = find_widening(node, graph) if _is_dense(node) and has_constant_weights(node, graph) else None
     if found is None:
         return None
     first, second = found
@@ -213,7 +211,6 @@ def _describe(
     panel_begin = begin[:, 3] // panel
     panels = np.minimum(ceil_div(end[:, 3], panel), count_panels(shape[1], parameters)) - panel_begin
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
-    index = tiles.parameters.index({name: parameters[name] for name in ("MR", "VECTORS", "VECTOR")})
     item_rows, _ = _share(
         extent[:, 1],
         extent[:, 2],
@@ -221,7 +218,7 @@ def _describe(
         parameters,
         work=work,
         tiles=tiles,
-        index=index,
+        index=tiles.find(parameters),
         units=info.units,
     )
     global_size = np.stack([ceil_div(extent[:, 1], item_rows), np.ones_like(panels), extent[:, 0]], axis=1)
@@ -262,8 +259,8 @@ def _describe(
                 "item_rows": item_rows,
                 **constants_like(out, outputs=shape[1], channels=work.channels, inputs=work.inputs),
                 **window_scalars(second, graph, out),
-                **_activation_scalars("wide", first, out.count),
-                **_activation_scalars("before", second, out.count),
+                **activation_scalars("wide", first.epilogue, out.count),
+                **activation_scalars("before", second.epilogue, out.count),
                 **epilogue_scalars(node.epilogue, out.count),
             },
             busiest_flops=busiest_share(
@@ -292,17 +289,11 @@ def _describe(
     )
 
 
-def _activation_scalars(name: str, node: Node, count: int) -> dict[str, Scalar]:
-    """Return the activation of one of the first convolutions as the kernel takes it."""
-    known = epilogue_scalars(node.epilogue, count)
-    return {f"{name}_{one}": known[one] for one in ("activation", "alpha", "beta")}
-
-
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     Implementation(
         name=NAME,
         source=f"conv2d/{NAME}.cl",
-        allowed={"RUN": (6, 7, 8, 10, 12, 14), **ALLOWED_TILES},
+        allowed=ALLOWED_RUNS,
         accepts=_accept,
         fits=_fits,
         describe=_describe,

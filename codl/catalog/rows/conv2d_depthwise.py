@@ -1,5 +1,6 @@
 """A row over two nodes: a depthwise convolution, and the 1x1 convolution behind it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -7,7 +8,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.epilogue import epilogue_scalars
+from codl.catalog.epilogue import activation_scalars, epilogue_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, count_panels, is_tile, list_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.depthwise import choose_height, pack_filters
@@ -22,7 +23,6 @@ from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
     Parameters,
-    Scalar,
     busiest_share,
     ceil_div,
     kernel_box,
@@ -35,6 +35,8 @@ from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo, DeviceKind
 
 NAME = "conv2d_depthwise_pointwise__buffer"
+ALLOWED_RUNS: Mapping[str, tuple[int, ...]] = {"RUN": (6, 7, 8, 10, 12, 14), **ALLOWED_TILES}
+"""Allowed values of the parameters: pixels of a run of the depthwise convolution, and the tile."""
 _ROW_PADDING = 16
 """ROW_PADDING of the kernel."""
 _MOST_VALUE_BYTES = 128 << 10
@@ -74,6 +76,12 @@ class _Work:
         return np.asarray(panels * (self.depth * tiles.step_cycles + tiles.end_cycles))
 
 
+def is_pointwise(node: Node) -> bool:
+    """Return whether a node is a 1x1 convolution that reads each pixel once."""
+    op = node.op
+    return isinstance(op, Conv2d) and op.kernel == op.stride == (1, 1) and not any(op.pads)
+
+
 def find_depthwise(node: Node, graph: Graph) -> Node | None:
     """Return the depthwise convolution whose result ``node`` alone reads, if a kernel can compute both."""
     producer = graph.producers.get(node.inputs[0])
@@ -91,18 +99,14 @@ def find_depthwise(node: Node, graph: Graph) -> Node | None:
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     """Return the tile for both convolutions, on CPUs where one launch should take less time than two."""
     op = node.op
-    if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
+    if info.kind is not DeviceKind.CPU or not isinstance(op, Conv2d) or not is_pointwise(node):
         return None
-    if op.kernel != (1, 1) or op.stride != (1, 1) or any(op.pads) or info.kind is not DeviceKind.CPU:
-        return None
-    first = find_depthwise(node, graph)
+    first = find_depthwise(node, graph) if has_constant_weights(node, graph) else None
     if first is None:
         return None
-    work, lanes = (
-        _describe_work(node, first, graph),
-        choose_lanes(info, graph.shape(node.output)[1] // op.groups),
-    )
-    images, _, height, width = graph.shape(node.output)
+    work = _describe_work(node, first, graph)
+    images, outputs, height, width = graph.shape(node.output)
+    lanes = choose_lanes(info, outputs // op.groups)
     if min(work.channels, work.outputs // work.groups) < lanes:
         return None
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
@@ -213,14 +217,13 @@ def _describe(
     )
     panels = last_panel + 1 - panel_begin
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
-    tile = tiles.parameters.index({name: parameters[name] for name in ("MR", "VECTORS", "VECTOR")})
     item_pixels, _ = _share(
         extent[:, 1],
         extent[:, 2],
         extent[:, 0],
         parameters,
         work=work,
-        cycles=float(work.count_tile_cycles(tiles)[tile]),
+        cycles=float(work.count_tile_cycles(tiles)[tiles.find(parameters)]),
         units=info.units,
     )
     pixels = extent[:, 1] * extent[:, 2]
@@ -261,7 +264,7 @@ def _describe(
                     channels=channels,
                 ),
                 **window_scalars(first, graph, out),
-                **_before_scalars(first, out.count),
+                **activation_scalars("before", first.epilogue, out.count),
                 **epilogue_scalars(node.epilogue, out.count),
             },
             busiest_flops=busiest_share(
@@ -283,17 +286,11 @@ def _describe(
     )
 
 
-def _before_scalars(first: Node, count: int) -> dict[str, Scalar]:
-    """Return the activation of the depthwise convolution as the kernel takes it."""
-    known = epilogue_scalars(first.epilogue, count)
-    return {f"before_{name}": known[name] for name in ("activation", "alpha", "beta")}
-
-
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     Implementation(
         name=NAME,
         source=f"conv2d/{NAME}.cl",
-        allowed={"RUN": (6, 7, 8, 10, 12, 14), **ALLOWED_TILES},
+        allowed=ALLOWED_RUNS,
         accepts=_accept,
         fits=_fits,
         describe=_describe,
