@@ -1,8 +1,11 @@
-"""Layers of real networks as data: one operator with its shapes, no weights, and who uses it."""
+"""Layers of real networks as data: an operator with its shapes, no weights, and who uses it.
+
+A layer may also be several operators that one launch computes, each read by the next one alone.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -37,6 +40,8 @@ class Layer:
     constants: tuple[int, ...] = ()
     """Which of the inputs are constants."""
     output: Shape
+    before: tuple["Layer", ...] = ()
+    """Operators that the same launch computes: the output of each is the next one's first input."""
     uses: Mapping[str, int] = field(default_factory=dict, hash=False, compare=False)
     """Network -> how often the layer stands in it."""
 
@@ -46,47 +51,82 @@ class Layer:
         return json.dumps(_describe(self), separators=(",", ":"), sort_keys=True)
 
     def make_graph(self) -> Graph:
-        """Return a graph of this operator alone; constants are zeros that take no memory."""
-        names = [f"x{place}" for place in range(len(self.inputs))]
-        shapes = {**dict(zip(names, self.inputs, strict=True)), OUTPUT: self.output}
+        """Return a graph of this operator, with those before it; constants are zeros that take no memory."""
+        nodes: list[Node] = []
+        inputs: list[str] = []
+        shapes: dict[str, Shape] = {}
+        constants: dict[str, FloatArray] = {}
+        for number, layer in enumerate((*self.before, self)):
+            end = "" if layer is self else f"_{number}"
+            names = [f"x{place}{end}" for place in range(len(layer.inputs))]
+            if nodes:
+                names[0] = nodes[-1].output
+            for place, (name, shape) in enumerate(zip(names, layer.inputs, strict=True)):
+                shapes[name] = shape
+                if place in layer.constants:
+                    constants[name] = np.broadcast_to(np.float32(0), shape)
+                elif place or not nodes:
+                    inputs.append(name)
+            node = Node(
+                name=f"layer{end}",
+                op=layer.op,
+                inputs=tuple(names),
+                output=f"{OUTPUT}{end}",
+                epilogue=layer.epilogue,
+            )
+            shapes[node.output] = layer.output
+            nodes.append(node)
         return Graph(
             name="layer",
-            nodes=(
-                Node(name="layer", op=self.op, inputs=tuple(names), output=OUTPUT, epilogue=self.epilogue),
-            ),
-            inputs=tuple(name for place, name in enumerate(names) if place not in self.constants),
+            nodes=tuple(nodes),
+            inputs=tuple(inputs),
             outputs=(OUTPUT,),
             tensors={name: Tensor(name=name, shape=shape) for name, shape in shapes.items()},
-            constants={
-                names[place]: np.broadcast_to(np.float32(0), self.inputs[place]) for place in self.constants
-            },
+            constants=constants,
         )
 
 
 def list_layers(networks: Iterable[tuple[str, Graph]]) -> tuple[Layer, ...]:
     """Return the distinct layers of some networks, each with how often it stands in each of them."""
+    return count_uses(
+        (name, read_node(node, graph))
+        for name, graph in networks
+        for node in graph.nodes
+        if not isinstance(node.op, HostCall)  # no kernel of ours
+    )
+
+
+def count_uses(layers: Iterable[tuple[str, Layer]]) -> tuple[Layer, ...]:
+    """Return the distinct ones of some layers, each given with the name of a network that it stands in."""
     found: dict[str, Layer] = {}
-    for name, graph in networks:
-        for node in graph.nodes:
-            if isinstance(node.op, HostCall):  # no kernel of ours
-                continue
-            layer = read_node(node, graph)
-            known = found.setdefault(layer.key, layer)
-            uses = {**known.uses, name: known.uses.get(name, 0) + 1}
-            found[layer.key] = Layer(
-                op=layer.op,
-                epilogue=layer.epilogue,
-                inputs=layer.inputs,
-                constants=layer.constants,
-                output=layer.output,
-                uses=uses,
-            )
+    for name, layer in layers:
+        known = found.setdefault(layer.key, layer)
+        found[layer.key] = replace(known, uses={**known.uses, name: known.uses.get(name, 0) + 1})
     return tuple(found.values())
 
 
-def read_node(node: Node, graph: Graph) -> Layer:
-    """Return a node of a network as a layer without a name."""
+def list_before(node: Node, graph: Graph, count: int) -> tuple[Node, ...] | None:
+    """Return so many nodes before one, each the first input of the next, in order; None without them."""
+    found: list[Node] = []
+    while len(found) < count:
+        last = found[0] if found else node
+        producer = graph.producers.get(last.inputs[0]) if last.inputs else None
+        if producer is None:
+            return None
+        found.insert(0, producer)
+    return tuple(found)
+
+
+def read_node(node: Node, graph: Graph, before: Sequence[Node] = ()) -> Layer:
+    """Return a node of a network as a layer without a name.
+
+    Args:
+        node: The node.
+        graph: Where its shapes are found.
+        before: Nodes that the same launch computes, as `list_before` returns them.
+    """
     return Layer(
+        before=tuple(read_node(one, graph) for one in before),
         op=node.op,
         epilogue=node.epilogue,
         inputs=tuple(graph.shape(name) for name in node.inputs),
@@ -149,6 +189,7 @@ def parse_layer(told: Mapping[str, Any]) -> Layer:
         inputs=tuple(tuple(map(int, shape)) for shape in told["inputs"]),
         constants=tuple(map(int, told.get("constants", ()))),
         output=tuple(map(int, told["output"])),
+        before=tuple(map(parse_layer, told.get("before", ()))),
         uses=dict(told.get("uses", {})),
     )
 
@@ -159,6 +200,8 @@ def _describe(layer: Layer) -> dict[str, Any]:
         described["constants"] = layer.constants
     if layer.epilogue != Epilogue():
         described["epilogue"] = _encode(layer.epilogue)
+    if layer.before:
+        described["before"] = [_describe(one) for one in layer.before]
     return described
 
 

@@ -1,11 +1,14 @@
 """Which rows compute a node together with those before it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from codl.catalog.layers import Layer, count_uses, list_before, read_node
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import PAIRS
 from codl.ir.graph import Graph, Node
 from codl.machine import DeviceInfo
+
+_NAMES = frozenset(row.name for row in PAIRS)
 
 
 def list_pairs(
@@ -23,3 +26,26 @@ def list_pairs(
         parameters = row.accepts(node, graph, info)
         if parameters is not None:
             yield row.taken, Selection(implementation=row, parameters=parameters)
+
+
+def count_taken(row: Implementation) -> int:
+    """Return how many nodes before the accepted one a row computes in the same launch."""
+    return row.taken if row.name in _NAMES else 0
+
+
+def list_pair_layers(
+    networks: Iterable[tuple[str, Graph]], devices: Sequence[DeviceInfo]
+) -> tuple[Layer, ...]:
+    """Return what some device computes in one launch, each distinct one with how often networks have it.
+
+    Args:
+        networks: Names and networks.
+        devices: Facts of devices; whether one launch pays depends on them.
+    """
+    return count_uses(
+        (name, read_node(node, graph, before))
+        for name, graph in networks
+        for node in graph.nodes
+        for count in sorted({count for info in devices for count, _ in list_pairs(node, graph, info)})
+        if (before := list_before(node, graph, count)) is not None
+    )

@@ -25,7 +25,7 @@ from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
 from codl.profiler.networks import sum_networks
 from codl.profiler.pairs import measure_neighbours
-from codl.profiler.workload import load_workload
+from codl.profiler.workload import load_pairs, load_workload
 
 DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0
 _KNOWN_FIGURES = ("samples", "pm5", "pm10", "rmspe")
@@ -79,7 +79,7 @@ def _profile(
     with SampleLog(name_log(user_folder(info), DeviceKey.of(info))) as log:
         campaign = Campaign(
             device,
-            layers=load_workload(),
+            layers=(*load_workload(), *load_pairs()),
             log=log,
             budget_seconds=budget,
             rows=rows,

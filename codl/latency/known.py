@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import log
 from typing import Any
 
-from codl.catalog.layers import Layer, read_node
+from codl.catalog.layers import Layer, list_before, read_node
 from codl.catalog.spec import Parameters
 from codl.errors import ProfileError
 from codl.ir.graph import Graph, Node
@@ -24,9 +24,17 @@ _MARK = re.compile(f"[0-9a-f]{{{2 * _MARK_BYTES}}}")
 _DIGITS = 3
 
 
-def mark_node(node: Node, graph: Graph, parameters: Parameters) -> str:
-    """Return the mark of a node of a network, computed by a kernel built with some parameters."""
-    return mark_layer(read_node(node, graph), tuple(sorted(parameters.items())))
+def mark_node(node: Node, graph: Graph, parameters: Parameters, *, taken: int = 0) -> str:
+    """Return the mark of a node of a network, computed by a kernel built with some parameters.
+
+    Args:
+        node: The node.
+        graph: Where its shapes are found.
+        parameters: What the kernel is built with.
+        taken: Nodes before it that the kernel computes too.
+    """
+    before = list_before(node, graph, taken) or ()
+    return mark_layer(read_node(node, graph, before), tuple(sorted(parameters.items())))
 
 
 @lru_cache(maxsize=8192)

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from codl.catalog.choose import choose
 from codl.catalog.database import EMPTY, KernelDatabase
+from codl.catalog.pairs import count_taken
 from codl.catalog.rows.copy import copy_batch
 from codl.catalog.spec import LaunchBatch, Selection
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
@@ -23,7 +24,7 @@ from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowM
 from codl.machine import DeviceInfo
 
 Times = npt.NDArray[np.float64]
-_ROWS = {row.name: row for row in IMPLEMENTATIONS}
+_ROWS = {row.name: row for row in (*IMPLEMENTATIONS, *PAIRS)}
 _BORROWED = 2.0
 """By how much a borrowed profile is less certain than where it was measured."""
 
@@ -132,7 +133,8 @@ class Predictor:
         )
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         name = selection.implementation.name
-        marks = () if layer is None else (mark_node(*layer, selection.parameters),)
+        taken = count_taken(selection.implementation)
+        marks = () if layer is None else (mark_node(*layer, selection.parameters, taken=taken),)
         counts = (len(batches[0].global_size),) * len(marks)
         return self.predict_features(name, features, np.asarray(launches), marks=marks, counts=counts)
 
@@ -183,6 +185,10 @@ class Predictor:
         """
         uncertainty = self.profile.rows[name].find_uncertainty(mark)
         return uncertainty * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0)
+
+    def is_known(self, name: str) -> bool:
+        """Return whether the profile has a predictor of an implementation as it is."""
+        return name in self.profile.rows and not self._is_stale(name)
 
     def is_by_totals(self, name: str) -> bool:
         """Return whether predictions for an implementation ask for no feature but `FLOPS`."""

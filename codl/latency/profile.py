@@ -5,13 +5,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import ModuleType
 
 from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.latency import features
 from codl.latency.amounts import crossing, lines, tiles, traffic, waves
 from codl.latency.linear import LinearModel
@@ -162,9 +162,13 @@ class DeviceProfile:
         return hashlib.sha256(repr((told, tables)).encode()).hexdigest()
 
     def find_stale(self) -> tuple[str, ...]:
-        """Return the implementations of the catalog that have no predictor, or one of another source."""
+        """Return the implementations of the catalog that have no predictor, or one of another source.
+
+        Those over several nodes can be done without: they count where there is a predictor.
+        """
         known = {name: row.digest for name, row in self.rows.items()}
         rows = [row for row in IMPLEMENTATIONS if row.suits(self.info)]
+        rows += [row for row in PAIRS if row.name in known]
         return tuple(row.name for row in rows if known.get(row.name) != digest_implementation(row))
 
     def with_rows(self, rows: Mapping[str, RowModel]) -> "DeviceProfile":
@@ -174,14 +178,23 @@ class DeviceProfile:
 
 def digest_implementation(row: Implementation) -> str:
     """Return a SHA-256 over all that a row's time depends on: kernel source, launch description, features."""
-    return _digest((row.source, *row.other_sources), row.describe.__module__)
+    return _digest((row.source, *row.other_sources), _list_modules(row))
+
+
+def _list_modules(row: Implementation) -> tuple[str, ...]:
+    """Return the names of what describes a row's launch: its module, and those of rows it is made of."""
+    if not isinstance(row.describe, partial):
+        return (row.describe.__module__,)
+    parts = [value for value in row.describe.keywords.values() if isinstance(value, Implementation)]
+    return (row.describe.func.__module__, *(name for part in parts for name in _list_modules(part)))
 
 
 @cache
-def _digest(sources: tuple[str, ...], described: str) -> str:
+def _digest(sources: tuple[str, ...], described: tuple[str, ...]) -> str:
     digest = hashlib.sha256("".join(map(read_source, sources)).encode())
-    for path in _list_files(sys.modules[described]):
-        digest.update(b"\0" + _read_file(path))
+    for module in described:
+        for path in _list_files(sys.modules[module]):
+            digest.update(b"\0" + _read_file(path))
     return digest.hexdigest()[:32]
 
 

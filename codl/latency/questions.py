@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codl.catalog.joined import find_sort, join_batches, list_described_facts
+from codl.catalog.pairs import count_taken
 from codl.catalog.spec import LaunchBatch, Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
@@ -93,7 +94,8 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
         stops = np.cumsum(sizes)[:-1]
         marks = [""] * len(asked)
         if any(row.layers for row in known):
-            marks = [mark_node(one.node, graph, group.selection.parameters) for one in asked]
+            taken = count_taken(group.selection.implementation)
+            marks = [mark_node(one.node, graph, group.selection.parameters, taken=taken) for one in asked]
         for device in group.devices:
             predictor = predictors[device]
             found = predictor.predict_features(

@@ -36,6 +36,7 @@ class Durations:
     tables: Tables | None = field(default=None, repr=False)
     """What was predicted before, for the same devices in the same order."""
     _known: dict[tuple[str, int, Region], Time] = field(default_factory=dict, repr=False)
+    _together: dict[tuple[str, str, Region], Time] = field(default_factory=dict, repr=False)
     _rests: dict[tuple[str, str, Region, frozenset[str]], Time] = field(default_factory=dict, repr=False)
     _publications: dict[tuple[str, Shape, Region], float] = field(default_factory=dict, repr=False)
     _sharing: dict[tuple[str, str], tuple[float, float, float]] = field(default_factory=dict, repr=False)
@@ -85,6 +86,16 @@ class Durations:
     def time(self, node: Node, device: str, region: Region) -> Time:
         """Return what a slice takes that `learn` was told of."""
         return self._known[device, self._sorts.find(node), region]
+
+    def time_together(self, last: Node, device: str, region: Region, selection: Selection) -> Time:
+        """Return what a launch takes that computes a region of a node with nodes before it."""
+        key = last.name, device, region
+        if key not in self._together:
+            predictor, out = self.predictors[device], Boxes.of([region])
+            found = predictor.predict(last, self.graph, out, selection=selection)
+            us = float(found.us[0])
+            self._together[key] = Time(us=us, memory_us=us * float(found.memory_share[0]))
+        return self._together[key]
 
     def time_rest(self, node: Node, device: str, region: Region, inside: frozenset[str]) -> Time:
         """Return what a concatenation takes when some inputs lie inside its output already."""

@@ -163,7 +163,7 @@ class ChainFinder:
                 for node in group.nodes
                 for whole in [self._tables.find(node).whole]
             ]
-            alone_us = np.sum(wholes, axis=0)[:, 0]
+            alone_us = self._pairs.find_whole_us(group, np.sum(wholes, axis=0)[:, 0])
             found.setdefault(place, []).append(make_single(self._graph, group.nodes, place, alone_us))
         return found
 

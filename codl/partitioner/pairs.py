@@ -1,7 +1,8 @@
 """Operators that devices compute in one launch, and what they take then.
 
-All but the one with most arithmetic ride along: beside what that one takes alone each costs its arithmetic,
-but no launch and no traffic, for what lies between them never leaves the caches.
+A profile knows such launches where they were measured. Elsewhere all but the one with most arithmetic ride
+along: beside what that one takes alone each costs its arithmetic, but no launch and no traffic, for what lies
+between them never leaves the caches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from math import prod
 import numpy as np
 
 from codl.catalog.pairs import list_pairs
+from codl.catalog.spec import Selection
+from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d
 from codl.latency.predictor import Predictor
@@ -50,8 +53,8 @@ class Pairs:
     @cached_property
     def ways(self) -> Mapping[str, Sequence[Sequence[int]]]:
         """By name of a last node and by device, numbers of nodes before it that its launch may compute."""
-        found = {node.name: self._list_ways(node) for node in self._graph.nodes}
-        return {name: ways for name, ways in found.items() if any(ways)}
+        found = self._selections.items()
+        return {name: [[count for count, _ in device] for device in ways] for name, ways in found}
 
     @cached_property
     def groups(self) -> Sequence[Group]:
@@ -76,9 +79,32 @@ class Pairs:
                     found.setdefault(node.name, []).append(group)
         return found
 
-    def list_choices(self, node: Node, device: int) -> Sequence[tuple[int, None]]:
-        """Return how many nodes before one a device computes in its launch, the preferred number first."""
-        return [(count, None) for count in self.ways[node.name][device]] if node.name in self.ways else []
+    def list_choices(self, node: Node, device: int) -> Sequence[tuple[int, Selection | None]]:
+        """Return how many nodes before one a device computes in its launch, the preferred number first.
+
+        Each with what computes them where the device's profile knows that, else with None.
+        """
+        predictor = self._predictors[device]
+        return [
+            (count, how if predictor.is_known(how.implementation.name) else None)
+            for count, how in self._selections.get(node.name, [()] * (device + 1))[device]
+        ]
+
+    def find_whole_us(self, group: Group, alone_us: Floats) -> Floats:
+        """Return [device] what a group takes whole.
+
+        Args:
+            group: The group.
+            alone_us: [device] What it takes as far as it is known by its nodes.
+        """
+        found, last = np.array(alone_us, np.float64), group.last
+        for device in np.flatnonzero(group.devices).tolist():
+            for count, how in self.list_choices(last, device):
+                if how is not None and count + 1 == len(group.nodes):
+                    out = Boxes.whole(self._graph.shape(last.output), 1)
+                    predictor = self._predictors[device]
+                    found[device] = predictor.predict(last, self._graph, out, selection=how).us[0]
+        return found
 
     def find_main(self, nodes: Sequence[Node]) -> Node:
         """Return the one of a group that does most."""
@@ -94,12 +120,18 @@ class Pairs:
         us = np.maximum(times[..., 0] - times[..., 1] - self._launch_us, 0.0)
         return np.where(riding[:, None], np.stack([us, np.zeros_like(us)], axis=-1), times)
 
-    def _list_ways(self, node: Node) -> Sequence[Sequence[int]]:
+    @cached_property
+    def _selections(self) -> Mapping[str, Sequence[Sequence[tuple[int, Selection]]]]:
+        """By name of a last node and by device, how many nodes before it may be computed with it, and how."""
+        found = {node.name: self._list_ways(node) for node in self._graph.nodes}
+        return {name: ways for name, ways in found.items() if any(ways)}
+
+    def _list_ways(self, node: Node) -> Sequence[Sequence[tuple[int, Selection]]]:
         graph = self._graph
         first = graph.producers.get(node.inputs[0]) if node.inputs else None
         if first is None or first.output in graph.outputs or len(graph.consumers[first.output]) > 1:
             return ()
-        return [[count for count, _ in list_pairs(node, graph, one.info)] for one in self._predictors]
+        return [list(list_pairs(node, graph, one.info)) for one in self._predictors]
 
 
 def _count_products(node: Node, graph: Graph) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from codl.catalog.spec import Selection
 from codl.devices.memory import count_runs
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat, HostCall
@@ -55,7 +56,7 @@ class Walk:
         self._clock, count = Clock(predictors, spans), len(plan.devices)
         self._tallies = [_Tally(device_us=[0.0] * count, sharing_us=[0.0] * count) for _ in plan.steps]
         self._inside = _find_lying_inside(self._graph, schedule, arrangement)
-        self._riders = self._find_riders(durations.find_pairs(plan.devices))
+        self._riders, self._leaders = self._find_groups(durations.find_pairs(plan.devices))
 
     def run(self) -> Plan:
         """Return the plan with its predictions."""
@@ -96,16 +97,23 @@ class Walk:
             and not (inside and inside.get((action.step, action.node, action.device)))
         ]
 
-    def _find_riders(self, pairs: Pairs) -> frozenset[Launch]:
-        """Return the launches that others do the work of in passing."""
+    def _find_groups(self, pairs: Pairs) -> tuple[dict[Launch, bool], dict[Launch, tuple[Launch, Selection]]]:
+        """Return the launches that others do the work of, and those others whose time is known as a whole.
+
+        The first by whether it is known what all take; the others with the last launch and what computes all.
+        """
+        riders: dict[Launch, bool] = {}
+        leaders: dict[Launch, tuple[Launch, Selection]] = {}
         if not pairs.ways:
-            return frozenset()
-        nodes, found = self._graph.nodes_by_name, set()
-        for last, (firsts, _) in find_pairs(self._graph, self._schedule, pairs.list_choices).items():
-            group = {nodes[launch.node].name: launch for launch in (*reversed(firsts), last)}
+            return riders, leaders
+        nodes = self._graph.nodes_by_name
+        for last, (firsts, how) in find_pairs(self._graph, self._schedule, pairs.list_choices).items():
+            group = {launch.node: launch for launch in (*reversed(firsts), last)}
             main = pairs.find_main([nodes[name] for name in group])
-            found |= {launch for name, launch in group.items() if name != main.name}
-        return frozenset(found)
+            riders |= {launch: how is not None for name, launch in group.items() if name != main.name}
+            if how is not None:
+                leaders[group[main.name]] = last, how
+        return riders, leaders
 
     def _write(self, step: S, index: int) -> S:
         tally = self._tallies[index]
@@ -152,14 +160,25 @@ class Walk:
         if inside:
             time = self._durations.time_rest(node, self._plan.devices[device], action.region, inside)
         else:
-            time = self._durations.time(node, self._plan.devices[device], action.region)
-            if action in self._riders:
-                launch_us = self._predictors[device].profile.launch_us
-                time = Time(us=max(time.us - time.memory_us - launch_us, 0.0), memory_us=0.0)
+            time = self._time(action, node)
         self._tallies[action.step].device_us[device] += time.us
         self._clock.tell(
             device, step=action.step, us=time.us, memory_us=time.memory_us, kind="launch", name=action.node
         )
+
+    def _time(self, action: Launch, node: Node) -> Time:
+        """Return what a launch takes, or its part of one that computes several nodes."""
+        name = self._plan.devices[action.device]
+        if action in self._leaders:
+            last, how = self._leaders[action]
+            return self._durations.time_together(self._graph.nodes_by_name[last.node], name, last.region, how)
+        time = self._durations.time(node, name, action.region)
+        if action not in self._riders:
+            return time
+        launch_us = self._predictors[action.device].profile.launch_us
+        is_counted = self._riders[action]
+        us = 0.0 if is_counted else max(time.us - time.memory_us - launch_us, 0.0)
+        return Time(us=us, memory_us=0.0)
 
     def _copy(self, transfer: Transfer, step: int) -> None:
         """Price a copy through the host: the host waits for what it reads, the destination's queue writes."""

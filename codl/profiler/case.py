@@ -47,17 +47,25 @@ class Case:
 
     @property
     def node(self) -> Node:
-        """The one node."""
-        return self.graph.nodes[0]
+        """The last node, and as a rule the only one."""
+        return self.graph.nodes[-1]
 
     @property
     def size_bytes(self) -> int:
         """All tensors of the operator together, constants counted twice: as they are and packed."""
         sizes = [
-            int(np.prod(self.graph.shape(name))) * (2 if name in self.graph.constants else 1)
-            for name in (*self.node.inputs, self.node.output)
+            int(np.prod(tensor.shape)) * (2 if name in self.graph.constants else 1)
+            for name, tensor in self.graph.tensors.items()
         ]
         return sum(sizes) * FLOAT_BYTES
+
+    def find_needs(self) -> dict[str, Region]:
+        """Return what is read of each tensor, or, of the output, written."""
+        needs = {self.node.output: self.region}
+        for node in reversed(self.graph.nodes):
+            regions = input_regions(node, self.graph, needs[node.output])
+            needs.update(zip(node.inputs, regions, strict=True))
+        return needs
 
 
 class ConstantPool:
@@ -113,10 +121,10 @@ class PreparedCase:
         batches = row.describe(node, graph, Boxes.of([case.region]), self._device.info, parameters)
         used = {arg.name for batch in batches for arg in batch.tensors}
         self._storages = {name: self._place(name) for name in sorted(used | {node.output})}
-        needs = dict(zip(node.inputs, input_regions(node, graph, case.region), strict=True))
-        activations = [name for name in graph.activations(node) if name in used]
+        needs = case.find_needs()
         self._before: list[Call] = [sweep]
-        for name, region in [(node.output, case.region), *((name, needs[name]) for name in activations)]:
+        for name in (node.output, *(name for name in graph.inputs if name in used)):
+            region = needs[name]
             if not region.is_empty:
                 self._before.append(prepare_write(self._device, self._storages[name], region))
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)

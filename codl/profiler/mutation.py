@@ -28,6 +28,8 @@ _OCTAVES = 1.0
 
 def mutate(layer: Layer, rng: Generator) -> Layer | None:
     """Return a layer of the same operator with other sizes, or None where nobody knows how."""
+    if layer.before:
+        return None
     match layer.op:
         case Conv2d():
             return _mutate_conv(layer, layer.op, rng)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation, Selection
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.ir.boxes import Boxes, Region
 from codl.latency.amounts.crossing import find_crossing
 from codl.latency.features import Features, extract_features
@@ -23,7 +23,7 @@ from codl.profiler.survey import find_time_us
 
 LEAST_SAMPLES = 6
 """A row with fewer gets no predictor."""
-_ROWS = {row.name: row for row in IMPLEMENTATIONS}
+_ROWS = {row.name: row for row in (*IMPLEMENTATIONS, *PAIRS)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +147,9 @@ def _mark(sample: Sample) -> str:
 def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo) -> Features:
     """Return the features of boxes of a layer's output."""
     graph = layer.make_graph()
-    batches = selection.implementation.describe(graph.nodes[0], graph, out, info, selection.parameters)
-    crossing = find_crossing(graph.nodes[0], graph, out)
+    node = graph.nodes[-1]
+    batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
+    crossing = find_crossing(node, graph, out)
     return extract_features(batches, selection.parameters, info, epilogue=layer.epilogue, crossing=crossing)
 
 

@@ -4,6 +4,7 @@ Everything is drawn from seeded generators: a second start of the profiler wants
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import prod
@@ -14,9 +15,10 @@ from codl.assets import profiles_dir
 from codl.catalog.candidates import can_use
 from codl.catalog.choose import choose
 from codl.catalog.layers import Layer, load_layers
+from codl.catalog.pairs import count_taken, list_pairs
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.stored import load_database
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.errors import UnsupportedError
 from codl.ir.boxes import Boxes, Region
 from codl.ir.regions import find_splittable_axes
@@ -70,10 +72,21 @@ def load_workload() -> tuple[Layer, ...]:
     return load_layers(profiles_dir() / "workloads" / "layers.json")
 
 
+def load_pairs() -> tuple[Layer, ...]:
+    """Return the operators of those that ship that one launch may compute together."""
+    return load_layers(profiles_dir() / "workloads" / "pairs.json")
+
+
 def share_out(
-    layers: Sequence[Layer], info: DeviceInfo, rows: Sequence[Implementation] = IMPLEMENTATIONS
+    layers: Sequence[Layer], info: DeviceInfo, rows: Sequence[Implementation] = (*IMPLEMENTATIONS, *PAIRS)
 ) -> tuple[RowWork, ...]:
-    """Return for each row of the table the layers to measure it on; rows that accept none are left out."""
+    """Return for each row of the table the layers to measure it on; rows that accept none are left out.
+
+    Args:
+        layers: Operators, and such as one launch computes.
+        info: The device.
+        rows: The table.
+    """
     chosen: dict[str, list[Layer]] = {row.name: [] for row in rows}
     accepted: dict[str, list[Layer]] = {row.name: [] for row in rows}
     programs: dict[str, dict[str, list[Layer]]] = {row.name: {} for row in rows}
@@ -82,13 +95,13 @@ def share_out(
     costs: list[tuple[str, Layer, float]] = []
     for layer in layers:
         graph = layer.make_graph()
-        node = graph.nodes[0]
+        node = graph.nodes[-1]
         for row in rows:
-            if row.suits(info) and row.accepts(node, graph, info) is not None:
+            is_asked = row.suits(info) and count_taken(row) == len(layer.before)
+            if is_asked and row.accepts(node, graph, info) is not None:
                 accepted[row.name].append(layer)
-        try:
-            selection = choose(node, graph, info, load_database(info))
-        except UnsupportedError:
+        selection = _choose(layer, info)
+        if selection is None:
             continue
         name = selection.implementation.name
         if name in chosen:
@@ -118,6 +131,18 @@ def share_out(
         )
         for row in known
     )
+
+
+def _choose(layer: Layer, info: DeviceInfo) -> Selection | None:
+    """Return what the executor would compute a layer with, if anything."""
+    graph = layer.make_graph()
+    node = graph.nodes[-1]
+    if layer.before:
+        found = (how for count, how in list_pairs(node, graph, info) if count == len(layer.before))
+        return next(found, None)
+    with suppress(UnsupportedError):
+        return choose(node, graph, info, load_database(info))
+    return None
 
 
 def _find_longest(lists: Sequence[Sequence[Layer]]) -> tuple[Layer, ...]:
@@ -197,7 +222,7 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
         layer = layer if relative is None else relative
         kind = "slice" if relative is None or rng.random() < 0.5 else "whole"
     graph = layer.make_graph()
-    node = graph.nodes[0]
+    node = graph.nodes[-1]
     if selection is None:
         return
     whole = Region.whole(layer.output)
@@ -226,12 +251,11 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
 def _select(row: Implementation, layer: Layer, info: DeviceInfo) -> Selection | None:
     """Return a row with the parameters that it would be run with, or None where it cannot."""
     graph = layer.make_graph()
-    node = graph.nodes[0]
-    parameters = row.accepts(node, graph, info)
+    parameters = row.accepts(graph.nodes[-1], graph, info)
     if parameters is None:
         return None
-    chosen = choose(node, graph, info, load_database(info))
-    if chosen.implementation.name == row.name:
+    chosen = _choose(layer, info)
+    if chosen is not None and chosen.implementation.name == row.name:
         return chosen
     return Selection(implementation=row, parameters=parameters)
 
@@ -280,7 +304,7 @@ def _find_step(
     graph = layer.make_graph()
     ends = np.arange(1, length + 1)
     boxes = Boxes.whole(layer.output, length).with_axis(axis, 0, ends)
-    batches = selection.implementation.describe(graph.nodes[0], graph, boxes, info, selection.parameters)
+    batches = selection.implementation.describe(graph.nodes[-1], graph, boxes, info, selection.parameters)
     counts = [units for batch in batches for units in batch.units.values()]
     jumps = np.flatnonzero(sum(np.abs(np.diff(units)) for units in counts)) + 1 if counts else np.arange(0)
     jumps = jumps[jumps <= max(2, most * length)]
@@ -313,5 +337,5 @@ def _guess_cost(layer: Layer, selection: Selection, info: DeviceInfo) -> float:
     """Return a layer's work, in bytes moved and what its arithmetic is worth in them."""
     graph = layer.make_graph()
     out = Boxes.whole(layer.output, 1)
-    batches = selection.implementation.describe(graph.nodes[0], graph, out, info, selection.parameters)
+    batches = selection.implementation.describe(graph.nodes[-1], graph, out, info, selection.parameters)
     return float(sum(b.flops[0] / _FLOPS_PER_BYTE + b.read_bytes[0] + b.written_bytes[0] for b in batches))

@@ -6,16 +6,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codl.catalog.layers import Layer, fill_constants, format_layers, list_layers, load_layers
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.layers import (
+    Layer,
+    fill_constants,
+    format_layers,
+    list_before,
+    list_layers,
+    load_layers,
+    read_node,
+)
+from codl.catalog.pairs import list_pair_layers
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.errors import ProfileError
+from codl.frontend import load_model
+from codl.frontend.tiling import mark_tiles
 from codl.ir.check import check_graph
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceKind
 from codl.profiler.mutation import mutate
-from codl.profiler.workload import load_workload, share_out
+from codl.profiler.workload import load_pairs, load_workload, share_out
 from tests.catalog.nodes import device_info
 from tests.graphs import residual_block
+from tools.networks import build
 
 WORKLOAD = load_workload()
 NETWORKS = 16
@@ -75,8 +87,41 @@ def test_workload_calls_every_kernel_over_images() -> None:
 
 
 def test_every_layer_is_a_sound_graph() -> None:
-    for layer in WORKLOAD:
+    for layer in (*WORKLOAD, *load_pairs()):
         check_graph(layer.make_graph())
+
+
+def test_layers_have_the_tiles_that_networks_are_given() -> None:
+    for layer in WORKLOAD:
+        graph = mark_tiles(layer.make_graph())
+        assert read_node(graph.nodes[0], graph).op == layer.op, "run tools/make_workload.py"
+
+
+def test_workload_calls_every_kernel_over_several_nodes() -> None:
+    info = replace(device_info(16), units=1)
+    works = {work.row.name: work for work in share_out((*WORKLOAD, *load_pairs()), info)}
+
+    for row in PAIRS:
+        assert {len(layer.before) for layer in works[row.name].layers} == {row.taken}
+
+
+def test_operators_of_one_launch_are_a_layer(tmp_path: Path) -> None:
+    light = load_model(build("mobilenet_v2", size=64).SerializeToString()).graph
+    infos = [replace(device_info(16), units=units) for units in (1, 4)]
+    layers = list_pair_layers([("block", residual_block()), ("light", light)], infos)
+    path = tmp_path / "pairs.json"
+
+    path.write_text(format_layers(layers))
+
+    assert load_layers(path) == layers
+    assert {len(layer.before) for layer in layers} == {1, 2}
+    for layer in layers:
+        outline = layer.make_graph()
+        check_graph(outline)
+        assert len(outline.nodes) == 1 + len(layer.before)
+        last = outline.nodes[-1]
+        assert read_node(last, outline, list_before(last, outline, len(layer.before)) or ()) == layer
+        assert len({layer.key, replace(layer, before=()).key}) == 2
 
 
 def test_relatives_are_sound_operators() -> None:

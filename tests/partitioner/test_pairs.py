@@ -1,14 +1,18 @@
 """Pairs that the executor computes in one launch: priced so, sought so, and nowhere else."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
+from codl.catalog.table import PAIRS
 from codl.executor.fusions import find_fusions
 from codl.frontend import load_model
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
+from codl.latency.predictor import Predictor
+from codl.latency.profile import digest_implementation
 from codl.partitioner.cost import price_plan
 from codl.partitioner.even import plan_even, plan_single
 from codl.partitioner.pairs import Pairs
@@ -16,7 +20,7 @@ from codl.partitioner.planner import Method, Planner
 from codl.plan.pairs import find_pairs
 from codl.plan.schedule import make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
-from codl.plan.steps import Plan
+from codl.plan.steps import Plan, Run
 from tests.graphs import residual_block
 from tests.partitioner.profiles import make_predictors
 from tools.networks import build
@@ -32,6 +36,15 @@ NETWORKS = ("yolov2", "mobilenet_v2")
 def load(name: str) -> Graph:
     """Return a small network."""
     return load_model(build(name, size=64).SerializeToString()).graph
+
+
+def teach_pairs(predictor: Predictor) -> Predictor:
+    """Return a predictor that also knows the launches of several nodes, which are slow."""
+    profile = predictor.profile
+    (some, *_) = profile.rows.values()
+    slow = replace(some, model=some.model.scaled({}, 10.0))
+    rows = {row.name: replace(slow, digest=digest_implementation(row)) for row in PAIRS}
+    return Predictor(profile.with_rows(rows), predictor.info)
 
 
 def find_riders(graph: Graph, pairs: Pairs) -> set[str]:
@@ -100,6 +113,43 @@ def test_estimates_know_of_pairs(name: str) -> None:
     (first, *_) = planner.list_choices(Method.DYNAMIC, 1)
 
     assert planner.estimate_us(first) == pytest.approx(planner.price(first).predicted_us, rel=0.02)
+
+
+def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
+    graph, predictors = load("yolov2"), [teach_pairs(one) for one in PREDICTORS]
+    planner = Planner(graph=graph, predictors=predictors, arrangement=BESIDE)
+    first, last = Pairs(graph, predictors).groups[0].nodes
+
+    (single, pair, *_) = planner.list_batches(graph.positions[first.name])
+
+    behind = planner.list_batches(graph.positions[last.name])[0]
+    assert (pair.span_us > 1.5 * (single.span_us + behind.span_us)).all()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_launches_that_a_profile_knows_are_priced_by_it(name: str) -> None:
+    graph, (predictor, _) = load(name), PREDICTORS
+    known = teach_pairs(predictor)
+    schedule = make_schedule(graph, plan_single(graph, device="left"), ALONE)
+    found = find_pairs(graph, schedule, Pairs(graph, [known]).list_choices)
+
+    before, after = (
+        price_plan(plan_single(graph, device="left"), graph, [one], ALONE) for one in (predictor, known)
+    )
+    us, old_us = (
+        {step.node: step.compute_us for step in plan.steps if isinstance(step, Run)}
+        for plan in (after, before)
+    )
+
+    assert found
+    for last, (firsts, how) in found.items():
+        assert how is not None
+        names = [last.node, *(first.node for first in firsts)]
+        node = graph.nodes_by_name[last.node]
+        told = known.predict(node, graph, Boxes.of([last.region]), selection=how)
+        assert sum(us.pop(one) or 0.0 for one in names) == pytest.approx(float(told.us[0]))
+        assert sum(old_us.pop(one) or 0.0 for one in names) != pytest.approx(float(told.us[0]))
+    assert us == pytest.approx(old_us)
 
 
 def test_whole_pairs_are_sought_on_each_device() -> None:

@@ -22,7 +22,7 @@ from codl.profiler.case import Case, PreparedCase
 from codl.profiler.log import SampleLog, read_log
 from codl.profiler.survey import Survey
 from codl.profiler.training import keep_valid
-from codl.profiler.workload import load_workload, share_out
+from codl.profiler.workload import load_pairs, load_workload, share_out
 from tests.processes import clean_environment
 from tests.profiler.layers import small_layers
 
@@ -132,10 +132,10 @@ def test_changed_kernels_samples_are_not_used(measured: tuple[Outcome, Path], tm
 def test_every_kernel_can_be_measured(device: Device) -> None:
     """One case of every row runs alone, slices included: operands of every kind are in place."""
     survey = Survey(device)
-    for work in share_out(load_workload(), device.info):
+    for work in share_out((*load_workload(), *load_pairs()), device.info):
         layer = min(work.layers, key=lambda one: np.prod(one.output) + sum(map(np.prod, one.inputs)))
         graph = layer.make_graph()
-        parameters = work.row.accepts(graph.nodes[0], graph, device.info)
+        parameters = work.row.accepts(graph.nodes[-1], graph, device.info)
         assert parameters is not None
 
         selection = Selection(implementation=work.row, parameters=parameters)

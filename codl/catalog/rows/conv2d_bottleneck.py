@@ -272,7 +272,7 @@ def _describe(
                 "steps": items * steps,
                 "tiles": items * item_rows * row_tiles * panels,
                 "taps": items * item_rows * extent[:, 2] * -(-work.channels // lanes) * prod(work.kernel),
-                "items": items,
+                "walks": items,
             },
             read_bytes=FLOAT_BYTES
             * (
