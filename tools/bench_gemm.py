@@ -10,7 +10,6 @@ Example:
 import argparse
 import os
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
@@ -28,7 +27,7 @@ from codl.catalog.choose import choose
 from codl.devices.launch import time_launches
 from codl.devices.opencl import Device, open_devices
 from codl.devices.reference import References
-from codl.devices.timing import CONTROL_SUFFIX, Rounds, Row, interleave, time_call
+from codl.devices.timing import CONTROL_SUFFIX, Rounds, interleave, lead_in, time_call
 from codl.ir.graph import FloatArray, Graph, Node, Tensor
 from codl.ir.ops import MatMul
 from codl.tuner.trial import Trial
@@ -47,8 +46,6 @@ SHAPES = {
     "vgg head": (1, 4096, 4096),
 }
 """Rows, depth and columns of a matrix product with constant right operand, by where it comes from."""
-_LEAD_SECONDS = 40e-3
-"""What a row runs untimed before each sample: after a rest drivers take up to 20 ms to wake all threads."""
 _SAMPLE_SECONDS = 1e-3
 """What a sample lasts at the least: launches are repeated for it."""
 
@@ -104,8 +101,8 @@ def compare(device: Device, rows: int, depth: int, columns: int, *, most_rounds:
     repeats = max(1, round(_SAMPLE_SECONDS / max(own(), 1e-6)))
     rounds = interleave(
         {
-            "codl": lead(time_launches(device, launches, repeats=repeats)),
-            "blas": lead(lambda: sum(blas() for _ in range(repeats)) / repeats),
+            "codl": lead_in(time_launches(device, launches, repeats=repeats)),
+            "blas": lead_in(lambda: sum(blas() for _ in range(repeats)) / repeats),
         },
         watch=[("blas", "codl")],
         control="codl",
@@ -114,18 +111,6 @@ def compare(device: Device, rows: int, depth: int, columns: int, *, most_rounds:
     exact = left.astype(np.float64) @ right
     error = np.abs(trial.compute(selection) - exact).max() / np.abs(exact).max()
     return rounds, float(error)
-
-
-def lead(row: Row) -> Row:
-    """Return a row in steady use: untimed samples of its own wake its threads and fill the caches before."""
-
-    def measure() -> float:
-        end = time.perf_counter() + _LEAD_SECONDS
-        while time.perf_counter() < end:
-            row()
-        return row()
-
-    return measure
 
 
 def build_product(rows: int, right: FloatArray) -> Graph:

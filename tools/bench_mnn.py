@@ -25,7 +25,7 @@ import onnx
 import codl
 from codl.cli.comparison import find_errors, make_random_feeds, open_reference
 from codl.devices.limits import count_cores
-from codl.devices.timing import interleave, time_call
+from codl.devices.timing import interleave, lead_in, time_call
 from tools.networks import NAMES, build
 
 WATCHED = (("mnn", "codl"), ("ort", "codl"))
@@ -88,9 +88,9 @@ def compare(path: Path, device: str, most_rounds: int) -> list[str]:
         expected = dict(zip(names, reference.run(names, feeds), strict=True))
         values = {name: array.reshape(expected[name].shape) for name, array in peer.run(feeds).items()}
         rows = {
-            "mnn": time_call(partial(peer.run, feeds), lead=1),
-            "ort": time_call(partial(reference.run, None, feeds), lead=1),
-            "codl": time_call(partial(session.run, None, feeds), lead=1),
+            "mnn": lead_in(time_call(partial(peer.run, feeds))),
+            "ort": lead_in(time_call(partial(reference.run, None, feeds))),
+            "codl": lead_in(time_call(partial(session.run, None, feeds))),
         }
         rounds = interleave(rows, watch=WATCHED, control="codl", warmup=3, most_rounds=most_rounds)
     ratios = [rounds.ratio(*pair) for pair in (*WATCHED, ("codl", "codl#2"))]

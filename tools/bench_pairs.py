@@ -15,7 +15,7 @@ import numpy as np
 
 from codl.catalog.table import PAIRS
 from codl.devices.opencl import Device, open_devices
-from codl.devices.timing import CONTROL_SUFFIX, interleave, time_call
+from codl.devices.timing import CONTROL_SUFFIX, interleave, lead_in, time_call
 from codl.executor.compile import compile_plan
 from codl.frontend import load_graph
 from codl.ir.graph import Graph
@@ -44,7 +44,7 @@ def compare(graph: Graph, device: Device, *, most_rounds: int) -> str:
     feeds = {name: rng.standard_normal(graph.shape(name), np.float32) for name in graph.inputs}
     apart, pairs = (compile_plan(graph, plan, [device], pairs=rows) for rows in ((), PAIRS))
     rows = {
-        name: time_call(partial(executable.run, feeds))
+        name: lead_in(time_call(partial(executable.run, feeds)))
         for name, executable in (("apart", apart), ("pairs", pairs))
     }
     rounds = interleave(rows, watch=[("apart", "pairs")], control="pairs", most_rounds=most_rounds)

@@ -12,7 +12,7 @@ import codl
 from codl.cli.output import print_message, print_table
 from codl.devices.drivers import default_devices, find_device
 from codl.devices.probe import find_fault
-from codl.devices.timing import Rounds, interleave, time_call
+from codl.devices.timing import Rounds, interleave, lead_in, time_call
 from codl.plan.text import format_plan
 from tools.networks import build
 
@@ -50,7 +50,7 @@ def show(rounds: int) -> int:
         results = {name: run() for name, run in runs.items()}
         print_message(f"timing {rounds} interleaved rounds ...")
         times = interleave(
-            {name: time_call(run, lead=1) for name, run in runs.items()}, most_rounds=rounds, warmup=1
+            {name: lead_in(time_call(run)) for name, run in runs.items()}, most_rounds=rounds, warmup=1
         )
     errors = measure_errors(results)
     if plan_text:

@@ -14,7 +14,7 @@ from codl.cli.output import print_json, print_table
 from codl.cli.planning import add_plan_flags, session_options
 from codl.devices.drivers import select_devices
 from codl.devices.limits import count_cores
-from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, Row, interleave, time_call
+from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, Row, interleave, lead_in, time_call
 from codl.options import SessionOptions
 from codl.plan.steps import Chain, Host, Plan, Run
 from codl.session import InferenceSession
@@ -63,13 +63,13 @@ def run(args: argparse.Namespace) -> int:
         reference = open_reference(args.model)
         rows: dict[str, Row] = {}
         if "ort" in args.against:
-            rows["ort"] = time_call(partial(reference.run, None, feeds), lead=1)
+            rows["ort"] = lead_in(time_call(partial(reference.run, None, feeds)))
         for name in _find_names(args, session.plan):
             single = session
             if find_single_device(session.plan) != name:
                 single = stack.enter_context(InferenceSession(args.model, _single_options(name)))
-            rows[_SINGLE + name] = time_call(partial(single.run, None, feeds), lead=1)
-        rows["codl"] = time_call(partial(session.run, None, feeds), lead=1)
+            rows[_SINGLE + name] = lead_in(time_call(partial(single.run, None, feeds)))
+        rows["codl"] = lead_in(time_call(partial(session.run, None, feeds)))
         best = _find_best_single(rows)
         rounds = interleave(
             rows,

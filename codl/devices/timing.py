@@ -17,6 +17,7 @@ Series = np.ndarray[Any, np.dtype[np.float64]]
 
 CONTROL_SUFFIX = "#2"
 _CHECK_EVERY = 5
+_LEAD_SECONDS = 0.04
 _RESAMPLES = 1000
 _LONGEST_REST_SECONDS, _LOOK_SECONDS = 0.2, 0.01
 _IDLE_SHARE = 0.1
@@ -28,21 +29,33 @@ _FASTEST = 3
 _AGREEMENT = 0.04
 
 
-def time_call(call: Callable[[], object], *, lead: int = 0) -> Row:
-    """Return the row that times one call.
-
-    Args:
-        call: What to time.
-        lead: Calls right before it that are not timed. With one, programs are compared in steady use, each
-            with its own data in the caches and its threads awake; without, each comes after another's work.
-    """
+def time_call(call: Callable[[], object]) -> Row:
+    """Return the row that times one call."""
 
     def measure() -> float:
-        for _ in range(lead):
-            call()
         start = time.perf_counter()
         call()
         return time.perf_counter() - start
+
+    return measure
+
+
+def lead_in(row: Row) -> Row:
+    """Return a row in steady use: untimed runs of its own precede each timed one, for 40 ms, at least one.
+
+    So programs are compared with their own data in the caches and all their threads awake.
+
+    Source:
+        After a rest, or while threads of another library still spin, OpenCL drivers for CPUs have one core of
+        two for 20 ms and more; networks of 5 ms then seem up to twice as slow.
+    """
+
+    def measure() -> float:
+        end = time.perf_counter() + _LEAD_SECONDS
+        row()
+        while time.perf_counter() < end:
+            row()
+        return row()
 
     return measure
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codl.devices import timing
-from codl.devices.timing import Rounds, Sampler, interleave, rest, summarise_ratios
+from codl.devices.timing import Rounds, Sampler, interleave, lead_in, rest, summarise_ratios
 
 
 def constant(seconds: float, log: list[str] | None = None, name: str = "") -> Callable[[], float]:
@@ -86,6 +86,22 @@ def test_a_pause_of_nothing_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) ->
     rest(0.0)
 
     assert clock.perf_counter() == 0.0
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0.009, 5), (0.3, 1)])
+def test_runs_on_its_own_before_what_is_timed(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, runs: int
+) -> None:
+    clock, untimed = FakeClock(busy_seconds=0.0), []
+    monkeypatch.setattr(timing, "time", clock)
+
+    def run() -> float:
+        clock.sleep(seconds)
+        untimed.append(clock.perf_counter())
+        return clock.perf_counter()
+
+    assert lead_in(run)() == pytest.approx((runs + 1) * seconds)
+    assert len(untimed) == runs + 1
 
 
 def test_takes_one_round_whatever_the_limit() -> None:
