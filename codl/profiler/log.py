@@ -1,11 +1,6 @@
-"""What was measured, line by line: nothing is lost when the profiler is stopped, and a second start goes on.
-
-One JSON object a line, appended and synchronised to the disk. A last line that was cut short is left out.
-"""
+"""What was measured, line by line: nothing is lost when a profiler is stopped, and a second start goes on."""
 
 import hashlib
-import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,15 +8,11 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, Self
 
+from codl.cache.journal import Journal, read_journal
 from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
-
-try:
-    import fcntl
-except ImportError:  # Windows: the file's own sharing mode has to do
-    fcntl = None  # type: ignore[assignment]
 
 _METHOD = 3
 """What samples mean: those that were taken in another way lie in another file."""
@@ -71,7 +62,7 @@ class History:
 
 
 class SampleLog:
-    """The samples of one device, open for appending by one process at a time.
+    """The samples of one device, open for appending by one process at a time; a context manager.
 
     Raises:
         ProfileError: Another process has it open, or it cannot be written.
@@ -79,19 +70,10 @@ class SampleLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._unsynced = 0
         with self._explained():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO = open(path, "a", encoding="utf-8")  # noqa: SIM115
-        try:
-            self._lock()
-            with self._explained():
-                self._end_cut_line()
-        except BaseException:
-            self._file.close()
-            raise
+            self._journal = Journal(path, sync_every=_SYNC_EVERY)
 
-    def __enter__(self) -> "SampleLog":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -101,12 +83,8 @@ class SampleLog:
 
     def close(self) -> None:
         """Synchronise and close."""
-        if not self._file.closed:
-            with self._explained():
-                try:
-                    self._sync()
-                finally:
-                    self._file.close()
+        with self._explained():
+            self._journal.close()
 
     def append(self, sample: Sample) -> None:
         """Add a sample.
@@ -114,48 +92,23 @@ class SampleLog:
         Raises:
             ProfileError: The disk is full or the file cannot be written.
         """
-        self._write({"sample": asdict(sample)})
+        with self._explained():
+            self._journal.append({"sample": asdict(sample)})
 
     def append_end(self, references: Mapping[str, float]) -> None:
         """Add that a campaign is complete, and what the reference kernels took when the machine was quiet."""
-        self._write({"end": time.time(), "references": dict(references)})
-
-    def _write(self, value: Mapping[str, Any]) -> None:
         with self._explained():
-            self._file.write(json.dumps(value, separators=(",", ":")) + "\n")
-            self._file.flush()
-            self._unsynced += 1
-            if self._unsynced >= _SYNC_EVERY:
-                self._sync()
-
-    def _sync(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._unsynced = 0
-
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ProfileError(
-                f"{self.path}: got another profiler at work, expected to be alone; wait for it, or end it: "
-                "what it has measured is kept"
-            ) from error
-        except OSError:  # a file system without locks
-            return
-
-    def _end_cut_line(self) -> None:
-        """Put what was killed in the middle of a line on a line of its own."""
-        with open(self.path, "rb") as file:
-            if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
-                self._file.write("\n")
+            self._journal.append({"end": time.time(), "references": dict(references)})
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
+        except BlockingIOError as error:
+            raise ProfileError(
+                f"{self.path}: got another profiler at work, expected to be alone; wait for it, or end it: "
+                "what it has measured is kept"
+            ) from error
         except OSError as error:
             raise ProfileError(
                 f"{self.path}: cannot write ({error.strerror or error}), expected room for samples; free "
@@ -192,24 +145,20 @@ def read_log(path: Path) -> History:
     samples: list[Sample] = []
     references: list[Mapping[str, float]] = []
     ended_at = 0.0
-    lines: list[str] = []
     try:
-        if path.is_file():  # a device or a pipe might never end
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        for told in read_journal(path):
+            try:
+                if "end" in told:
+                    references.append(_positive(told["references"]))
+                    ended_at = float(told["end"])
+                else:
+                    samples.append(_read_sample(told["sample"]))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
     except OSError as error:
         raise ProfileError(
             f"{path}: got {error}, expected samples; mend its permissions or remove it"
         ) from error
-    for line in lines:
-        try:
-            told = json.loads(line)
-            if "end" in told:
-                references.append(_positive(told["references"]))
-                ended_at = float(told["end"])
-            else:
-                samples.append(_read_sample(told["sample"]))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            continue
     return History(samples=samples, references=references, ended_at=ended_at)
 
 

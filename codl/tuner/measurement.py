@@ -1,20 +1,15 @@
 """What was measured, as lines of a log that only grows: a tuner that is killed loses one line at most."""
 
-import json
-import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
+from codl.cache.journal import Journal, read_journal
 from codl.errors import ProfileError
-
-try:
-    import fcntl
-except ImportError:  # no such locks on this system: two tuners at once are the user's to avoid
-    fcntl = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +41,7 @@ class Measurement:
 
 
 class MeasurementLog:
-    """An append-only file of JSON lines, written by one process at a time; a context manager.
+    """A journal of measurements, written by one tuner at a time; a context manager.
 
     Args:
         path: The file; its folder is made.
@@ -57,25 +52,17 @@ class MeasurementLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise self._refuse(error) from error
-        try:
-            self._lock()
-            self._end_torn_line()
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+        with self._explained():
+            self._journal = Journal(path)
 
-    def __enter__(self) -> "MeasurementLog":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._descriptor)
+        with self._explained():
+            self._journal.close()
 
     def append(self, what: str, values: Mapping[str, Any]) -> None:
         """Write one line and wait until it is on the disk.
@@ -83,13 +70,8 @@ class MeasurementLog:
         Raises:
             ProfileError: It cannot be written.
         """
-        line = json.dumps({"what": what, **values}).encode() + b"\n"
-        try:
-            while line:
-                line = line[os.write(self._descriptor, line) :]
-            os.fsync(self._descriptor)
-        except OSError as error:
-            raise self._refuse(error) from error
+        with self._explained():
+            self._journal.append({"what": what, **values})
 
     def add(self, measurement: Measurement) -> None:
         """Write a measurement."""
@@ -97,17 +79,8 @@ class MeasurementLog:
 
     def lines(self) -> Iterator[Mapping[str, Any]]:
         """Yield what the lines say; a line that is none, or torn, is left out."""
-        try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise self._refuse(error) from error
-        for line in text.splitlines():
-            try:
-                values = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(values, dict):
-                yield values
+        with self._explained():
+            yield from read_journal(self.path)
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield every measurement so far, oldest first."""
@@ -117,31 +90,20 @@ class MeasurementLog:
                 if found is not None:
                     yield found
 
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            yield
+        except BlockingIOError as error:
             raise ProfileError(
                 f"{self.path}: got a log that another `codl tune` writes, expected to be alone; "
                 "wait until it is done, or end it"
             ) from error
-
-    def _end_torn_line(self) -> None:
-        """Begin on a new line behind what a killed tuner left."""
-        try:
-            size = os.fstat(self._descriptor).st_size
-            if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-                os.write(self._descriptor, b"\n")
         except OSError as error:
-            raise self._refuse(error) from error
-
-    def _refuse(self, error: OSError) -> ProfileError:
-        return ProfileError(
-            f"{self.path}: got {error.strerror or error}, expected a log that can be written; "
-            "free or unlock its disk, or set CODL_CACHE_DIR; what was measured before is kept"
-        )
+            raise ProfileError(
+                f"{self.path}: got {error.strerror or error}, expected a log that can be written; "
+                "free or unlock its disk, or set CODL_CACHE_DIR; what was measured before is kept"
+            ) from error
 
 
 def read_measurement(values: Mapping[str, Any]) -> Measurement | None:

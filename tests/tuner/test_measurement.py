@@ -125,7 +125,7 @@ def test_a_full_disk_keeps_what_was_measured_before(tmp_path: Path) -> None:
         ):
             log.add(ONE)
         assert list(log.measurements()) == [ONE, ONE]
-        assert path.read_bytes().splitlines()[-1].startswith(b'{"what": "measurement"')
+        assert path.read_bytes().splitlines()[-1].startswith(b'{"what":"measurement"')
     with MeasurementLog(path) as log:
         log.add(ONE)
         assert list(log.measurements()) == [ONE, ONE, ONE]

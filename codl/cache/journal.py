@@ -1,0 +1,111 @@
+"""Journals: files of JSON lines that only grow, so that a process that is killed loses one line at most."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system: two writers at once are the user's to avoid
+    fcntl = None  # type: ignore[assignment]
+
+
+class Journal:
+    """A journal open for appending by one process at a time; a context manager.
+
+    Args:
+        path: The file; its folder is made.
+        sync_every: Lines between two synchronisations: a killed process loses none, a lost machine these.
+
+    Raises:
+        BlockingIOError: Another process has it open.
+        OSError: It cannot be written.
+    """
+
+    def __init__(self, path: Path, *, sync_every: int = 1) -> None:
+        self.path = path
+        self._sync_every, self._unsynced = sync_every, 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self._lock()
+            self._end_cut_line()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """Write one line.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        line = json.dumps(values, separators=(",", ":")).encode() + b"\n"
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+        self._unsynced += 1
+        if self._unsynced >= self._sync_every:
+            self._sync()
+
+    def close(self) -> None:
+        """Synchronise and close; a second call does nothing.
+
+        Raises:
+            OSError: The disk did not take the last lines.
+        """
+        if self._is_open:
+            self._is_open = False
+            try:
+                if self._unsynced:
+                    self._sync()
+            finally:
+                os.close(self._descriptor)
+
+    def _sync(self) -> None:
+        os.fsync(self._descriptor)
+        self._unsynced = 0
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks
+            return
+
+    def _end_cut_line(self) -> None:
+        """Put what was killed in the middle of a line on a line of its own."""
+        size = os.fstat(self._descriptor).st_size
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")
+
+
+def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield what the lines of a journal say, oldest first; a line that is damaged or cut short is left out.
+
+    Raises:
+        OSError: The file is there and cannot be read.
+    """
+    if not path.is_file():  # a device or a pipe might never end
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(values, dict):
+            yield values
