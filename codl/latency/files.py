@@ -100,13 +100,18 @@ def format_lines(value: Mapping[str, Any]) -> str:
     parts = []
     for name, item in value.items():
         if isinstance(item, dict):
-            inner = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(each)}" for key, each in item.items())
+            inner = ",\n  ".join(f"{json.dumps(key)}: {_dump(each)}" for key, each in item.items())
             parts.append(
                 f" {json.dumps(name)}: {{\n  {inner}\n }}" if inner else f" {json.dumps(name)}: {{}}"
             )
         else:
             parts.append(f" {json.dumps(name)}: {json.dumps(item)}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _dump(value: Any) -> str:
+    """Return JSON without blanks: a profile of many layers is mostly separators."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _format_device(profile: DeviceProfile) -> dict[str, Any]:

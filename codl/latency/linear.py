@@ -52,12 +52,12 @@ class LinearModel:
 
 
 def format_model(model: LinearModel) -> dict[str, Any]:
-    """Return a model as JSON values, six digits each."""
+    """Return a model as JSON values: coefficients of six digits, ranges, which have some slack, of four."""
     return {
         "features": list(model.features),
         "us": [float(f"{value:.6g}") for value in model.coefficients],
-        "low": [float(f"{value:.6g}") for value in model.low],
-        "high": [float(f"{value:.6g}") for value in model.high],
+        "low": [float(f"{value:.4g}") for value in model.low],
+        "high": [float(f"{value:.4g}") for value in model.high],
     }
 
 
