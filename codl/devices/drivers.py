@@ -158,11 +158,26 @@ def select_devices(
         raise DeviceError(
             "devices: got an empty list, expected at least one name; leave it out for the defaults"
         )
-    chosen = tuple(find_device(name) for name in names)
+    chosen = _find_all(names)
     for index, later in enumerate(chosen):
         for earlier in chosen[:index]:
             _check_together(earlier.info, later.info)
     return chosen
+
+
+def _find_all(names: Sequence[str]) -> tuple[OpenedDevice, ...]:
+    """Return the devices of these names or kinds; the error tells of all that there are none of."""
+    found, problems = [], []
+    for name in names:
+        try:
+            found.append(find_device(name))
+        except DriverError:
+            raise
+        except DeviceError as error:
+            problems.append(str(error))
+    if problems:
+        raise DeviceError("\n".join(problems))
+    return tuple(found)
 
 
 def _check_together(first: DeviceInfo, second: DeviceInfo) -> None:

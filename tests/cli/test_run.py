@@ -1,6 +1,9 @@
 """`codl run`: outputs, checks against ONNX Runtime, and exit codes."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -94,6 +97,53 @@ def test_plan_from_a_file_is_used(codl: Codl, model: Path, tmp_path: Path) -> No
     codl("plan", model, "--devices", NAMES, "--planner", "even", "-o", path)
 
     assert codl("run", model, "--plan", path, "--check").code == 0
+
+
+BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], tuple[str, ...]]] = {
+    "nan": (lambda plan: _cut(plan).update(bounds=[0, float("nan"), 16]), ("nan", "whole numbers")),
+    "gap": (lambda plan: _cut(plan).update(bounds=[0, 4, 12]), ("do not cover",)),
+    "overlap": (lambda plan: _cut(plan).update(bounds=[0, 9, 4]), ("fall", "do not cover")),
+    "unknown nodes": (
+        lambda plan: [plan["steps"][at]["nodes"].__setitem__(0, f"no{at}") for at in (0, -1)],
+        ("'no0' does not exist", "'no-1' does not exist"),
+    ),
+    "another model": (
+        lambda plan: plan.update(fingerprint="0" * 64),
+        ("fingerprint", "plan the model again"),
+    ),
+    "a step left out": (lambda plan: plan["steps"].pop(), ("computed 0 times",)),
+    "no steps": (lambda plan: plan.update(steps=[]), ("computed 0 times",)),
+    "devices that are not here": (
+        lambda plan: plan.update(devices=["no-cpu", "no-gpu"]),
+        ("no-cpu", "no-gpu"),
+    ),
+    "no list": (lambda plan: plan.update(steps="all", devices=3), ("steps", "devices")),
+}
+
+
+def _cut(plan: dict[str, Any]) -> dict[str, Any]:
+    cut: dict[str, Any] = next(step for step in plan["steps"] if step["kind"] == "chain")["cuts"][0]
+    return cut
+
+
+@pytest.mark.parametrize(("spoil", "messages"), BROKEN.values(), ids=BROKEN)
+def test_every_problem_of_a_plan_is_listed(
+    codl: Codl,
+    model: Path,
+    tmp_path: Path,
+    spoil: Callable[[dict[str, Any]], object],
+    messages: tuple[str, ...],
+) -> None:
+    path = tmp_path / "plan.json"
+    codl("plan", model, "--devices", NAMES, "--planner", "even", "-o", path)
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    spoil(plan)
+    path.write_text(json.dumps(plan), encoding="utf-8")
+
+    done = codl("run", model, "--plan", path)
+
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert all(message in done.err for message in messages), done.err
 
 
 @pytest.mark.parametrize(
