@@ -103,7 +103,9 @@ def join_batches(batches: Sequence[LaunchBatch]) -> LaunchBatch:
         written_bytes=np.concatenate([batch.written_bytes for batch in batches]),
         flops=np.concatenate([batch.flops for batch in batches]),
         busiest_flops=_join([batch.busiest_flops for batch in batches]),
-        panels=np.repeat([batch.panel_floats for batch in batches], counts),
+        panels=np.concatenate(
+            [np.full(count, batch.panel_floats) for count, batch in zip(counts, batches, strict=True)]
+        ),
     )
 
 

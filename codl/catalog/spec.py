@@ -103,7 +103,7 @@ class LaunchBatch:
     @property
     def panel_floats(self) -> int | IntArray:
         """Floats of one panel of all packed constants together, as far as they are known without packing."""
-        return sum(packed.panel_floats or 0 for packed in self.packed)
+        return sum(packed.panel_floats for packed in self.packed if packed.panel_floats is not None)
 
 
 Parameters = Mapping[str, int]
@@ -133,6 +133,9 @@ class Implementation:
     fits: Fits | None = None
     """Whether parameters other than those of `accepts` may compute a node it accepts. Without it, those may
     that keep the rules of the register tile, and change nothing but MR, NR and VECTOR."""
+    stacks: bool = False
+    """Whether `describe` does nothing but arithmetic with sizes and parameters: it takes several operators at
+    once (`codl/ir/stacking.py`), with an entry a box of what differs between them."""
     inner_loop: str | None = None
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
     taken: int = 1

@@ -120,7 +120,9 @@ class Boxes:
     @classmethod
     def whole(cls, shape: Shape, count: int) -> "Boxes":
         """Return ``count`` boxes that each cover a tensor of ``shape``."""
-        end = np.broadcast_to(np.array(shape, dtype=np.int64), (count, len(shape)))
+        end = np.empty((count, len(shape)), np.int64)
+        for axis, length in enumerate(shape):  # lengths of a stack are arrays
+            end[:, axis] = length
         return cls(np.zeros((count, len(shape)), np.int64), end)
 
     @property

@@ -5,6 +5,7 @@ single region is an array of one. Zero padding is clipped away there; real
 neighbour rows that a slice needs are its halo, and are part of the answer.
 """
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import ResidualOrder
 from codl.ir.rules import RULES
 from codl.ir.rules.windows import input_window
+from codl.ir.stacking import Stack, find_stacked_sort, join_boxes, stack_nodes
 
 __all__ = [
     "Boxes",
@@ -40,6 +42,42 @@ class OutputBoxes(Boxes):
     def find(cls, node: Node, graph: Graph, out: Boxes) -> "OutputBoxes":
         """Return boxes of a node's output together with what they need."""
         return cls(out.begin, out.end, node, graph, input_boxes(node, graph, out))
+
+    @classmethod
+    def find_all(cls, nodes: Sequence[Node], graph: Graph, outs: Sequence[Boxes]) -> list["OutputBoxes"]:
+        """Return what `find` does for each of some nodes; those of one sort are asked about at once.
+
+        Args:
+            nodes: Distinct ones.
+            graph: The network.
+            outs: Boxes of each.
+        """
+        sorts: dict[Hashable, list[int]] = {}
+        for place, node in enumerate(nodes):
+            sorts.setdefault(find_stacked_sort(node, graph) or (node.name,), []).append(place)
+        found: dict[int, OutputBoxes] = {}
+        for places in sorts.values():
+            counts = [outs[place].count for place in places]
+            stack = stack_nodes([nodes[place] for place in places], graph, counts)
+            needs = input_boxes(stack.node, stack.graph, join_boxes([outs[place] for place in places]))
+            start = 0
+            for place, count in zip(places, counts, strict=True):
+                part, out = slice(start, start + count), outs[place]
+                start = part.stop
+                mine = needs if len(places) == 1 else _take(needs, part)
+                found[place] = cls(out.begin, out.end, nodes[place], graph, mine)
+        return [found[place] for place in range(len(nodes))]
+
+    @classmethod
+    def join(cls, parts: Sequence["OutputBoxes"], stack: Stack) -> "OutputBoxes":
+        """Return boxes of several nodes, which a stack is of, as that stack's."""
+        out = join_boxes(parts)
+        needs = tuple([join_boxes(boxes) for boxes in zip(*(part.needs for part in parts), strict=True)])
+        return cls(out.begin, out.end, stack.node, stack.graph, needs)
+
+
+def _take(needs: Sequence[Boxes], part: slice) -> tuple[Boxes, ...]:
+    return tuple([Boxes(boxes.begin[part], boxes.end[part]) for boxes in needs])
 
 
 def input_boxes(node: Node, graph: Graph, out: Boxes) -> tuple[Boxes, ...]:

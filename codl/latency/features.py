@@ -5,7 +5,7 @@ features are amounts of work that take time, so that their coefficients are time
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,10 +68,9 @@ def extract_features(
         epilogue: What the operator does to its results.
         crossing: How far apart their data lie; None for what is computed whole.
     """
-    count = len(batches[0].global_size) if batches else 0
+    totals = count_totals(batches)
     entries, works = {batch.entry for batch in batches}, {tuple(batch.units) for batch in batches}
     found: dict[str, npt.NDArray[np.float64]] = {}
-    moved, flops = np.zeros(count), np.zeros(count)
     for batch in batches:
         is_active = (batch.global_size > 0).all(axis=1)
         stage = [batch.entry] if len(entries) > 1 else []
@@ -81,13 +80,21 @@ def extract_features(
         for name, amount in _list_amounts(batch, parameters, info, epilogue).items():
             key = prefix + name
             found[key] = found.get(key, 0.0) + np.where(is_active, amount, 0)
-        moved += np.where(is_active, batch.read_bytes + batch.written_bytes, 0)
-        flops += np.where(is_active, batch.flops, 0)
     if crossing is not None:
         found.update(list_crossing(crossing))
     names = tuple(found)
-    values = np.stack([found[name] for name in names], axis=1) if names else np.zeros((count, 0))
-    return Features(names=names, values=values, moved_bytes=moved, flops=flops)
+    return replace(totals, names=names, values=np.stack(list(found.values()), axis=1)) if names else totals
+
+
+def count_totals(batches: Sequence[LaunchBatch]) -> Features:
+    """Return bytes and arithmetic of candidates that several launches compute, and no other feature."""
+    count = len(batches[0].global_size) if batches else 0
+    moved, flops = np.zeros(count), np.zeros(count)
+    for batch in batches:
+        is_active = (batch.global_size > 0).all(axis=1)
+        moved += np.where(is_active, batch.read_bytes + batch.written_bytes, 0)
+        flops += np.where(is_active, batch.flops, 0)
+    return Features(names=(), values=np.zeros((count, 0)), moved_bytes=moved, flops=flops)
 
 
 def stage_of(name: str) -> str:

@@ -4,7 +4,7 @@ A launch is described once for all devices whose facts lead to the same descript
 extracted once for all descriptions of one sort.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,8 +14,10 @@ from codl.catalog.pairs import count_taken
 from codl.catalog.spec import LaunchBatch, Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
+from codl.ir.regions import OutputBoxes
+from codl.ir.stacking import Stack, find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.amounts.crossing import Crossing, find_crossing, join_crossings
-from codl.latency.features import Features, extract_features
+from codl.latency.features import count_totals, extract_features
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
 from codl.latency.profile import RowModel
@@ -27,7 +29,7 @@ class Question:
     """What slices of one operator take on each device."""
 
     node: Node
-    out: Boxes
+    out: OutputBoxes
     """Boxes of the node's output, none of them empty."""
     selections: tuple[Selection, ...]
     """By device, what computes it."""
@@ -47,13 +49,12 @@ class Answers:
 
 @dataclass(slots=True)
 class _Group:
-    """Descriptions of one sort, for the same devices."""
+    """Questions about launches of one sort, for the same devices."""
 
-    selection: Selection
-    node: Node
-    """One of those that are described."""
     devices: tuple[int, ...]
     questions: list[int] = field(default_factory=list)
+    outs: list[tuple[Stack, Boxes]] = field(default_factory=list)
+    """What is described, with the boxes of it."""
     batches: list[tuple[LaunchBatch, ...]] = field(default_factory=list)
 
 
@@ -74,28 +75,30 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
     memory_us, uncertainties = np.empty_like(us), np.zeros(len(questions))
     for group in _describe(questions, graph, predictors):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
-        asked = [questions[question] for question in group.questions]
-        name = group.selection.implementation.name
+        asked, first = [questions[question] for question in group.questions], group.devices[0]
+        sizes = [counts[question] for question in group.questions]
+        selections = [question.selections[first] for question in asked]
+        name = selections[0].implementation.name
         known = [row for device in group.devices if (row := predictors[device].profile.rows.get(name))]
         if all(predictors[device].is_by_totals(name) for device in group.devices):
-            features = _count_totals(batches)
+            features = count_totals(batches)
         else:
             features = extract_features(
                 batches,
-                group.selection.parameters,
-                predictors[group.devices[0]].info,
-                epilogue=group.node.epilogue,
-                crossing=_find_crossing(asked, graph) if any(map(_asks_for_pieces, known)) else None,
+                repeat_all([one.parameters for one in selections], sizes),
+                predictors[first].info,
+                epilogue=asked[0].node.epilogue,
+                crossing=_find_crossing(group.outs) if any(map(_asks_for_pieces, known)) else None,
             )
         launches = np.sum(
             [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
         )
-        sizes = [counts[question] for question in group.questions]
         stops = np.cumsum(sizes)[:-1]
         marks = [""] * len(asked)
         if any(row.layers for row in known):
-            taken = count_taken(group.selection.implementation)
-            marks = [mark_node(one.node, graph, group.selection.parameters, taken=taken) for one in asked]
+            taken = count_taken(selections[0].implementation)
+            pairs = zip(asked, selections, strict=True)
+            marks = [mark_node(question.node, graph, one.parameters, taken=taken) for question, one in pairs]
         for device in group.devices:
             predictor = predictors[device]
             found = predictor.predict_features(
@@ -114,42 +117,55 @@ def _asks_for_pieces(row: RowModel) -> bool:
     return any("pieces" in name for name in row.model.features)
 
 
-def _find_crossing(questions: Sequence[Question], graph: Graph) -> Crossing:
-    return join_crossings([find_crossing(one.node, graph, one.out) for one in questions])
-
-
-def _count_totals(batches: Sequence[LaunchBatch]) -> Features:
-    """Return what `extract_features` does without any feature but `FLOPS`."""
-    moved, flops = np.zeros(len(batches[0].global_size)), np.zeros(len(batches[0].global_size))
-    for batch in batches:
-        is_active = (batch.global_size > 0).all(axis=1)
-        moved += np.where(is_active, batch.read_bytes + batch.written_bytes, 0)
-        flops += np.where(is_active, batch.flops, 0)
-    return Features(names=(), values=np.zeros((len(moved), 0)), moved_bytes=moved, flops=flops)
+def _find_crossing(outs: Sequence[tuple[Stack, Boxes]]) -> Crossing:
+    return join_crossings([find_crossing(stack.node, stack.graph, out) for stack, out in outs])
 
 
 def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> list[_Group]:
     """Return what is launched for all questions, by sort."""
-    facts = [_list_facts(predictor.info) for predictor in predictors]
     groups: dict[Hashable, _Group] = {}
-    for place, question in enumerate(questions):
-        alike: dict[Hashable, list[int]] = {}
-        for device, selection in enumerate(question.selections):
-            key = selection.implementation.name, tuple(selection.parameters.items()), facts[device]
-            alike.setdefault(key, []).append(device)
-        for described, devices in alike.items():
-            selection = question.selections[devices[0]]
-            batches = selection.implementation.describe(
-                question.node, graph, question.out, predictors[devices[0]].info, selection.parameters
-            )
-            sorts = tuple([find_sort(batch) for batch in batches])
-            number = described, tuple(devices), question.node.epilogue, sorts
-            group = groups.get(number)
-            if group is None:
-                group = groups[number] = _Group(selection, question.node, tuple(devices))
-            group.questions.append(place)
-            group.batches.append(batches)
+    for (kind, devices, _), places in _stack(questions, graph, predictors).items():
+        asked = [questions[place] for place in places]
+        selections = [question.selections[devices[0]] for question in asked]
+        counts = [question.out.count for question in asked]
+        stack = stack_nodes([question.node for question in asked], graph, counts)
+        out = asked[0].out if len(asked) == 1 else OutputBoxes.join([one.out for one in asked], stack)
+        parameters = repeat_all([one.parameters for one in selections], counts)
+        describe, info = selections[0].implementation.describe, predictors[devices[0]].info
+        batches = describe(stack.node, stack.graph, out, info, parameters)
+        sorts = tuple([find_sort(batch) for batch in batches])
+        group = groups.setdefault((kind, devices, sorts), _Group(devices))
+        group.questions += places
+        group.outs.append((stack, out))
+        group.batches.append(batches)
     return list(groups.values())
+
+
+def _stack(
+    questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]
+) -> Mapping[tuple[Hashable, tuple[int, ...], Hashable], list[int]]:
+    """Return the questions whose launches are described at once, by what they have in common.
+
+    That is what their features depend on, the devices, and what the operators must have in common.
+    """
+    facts = [_list_facts(predictor.info) for predictor in predictors]
+    stacks: dict[tuple[Hashable, tuple[int, ...], Hashable], list[int]] = {}
+    for place, question in enumerate(questions):
+        node = question.node
+        alike: dict[tuple[str, tuple[tuple[str, int], ...], Hashable], list[int]] = {}
+        for device, selection in enumerate(question.selections):
+            known = selection.implementation.name, tuple(selection.parameters.items()), facts[device]
+            alike.setdefault(known, []).append(device)
+        for (name, parameters, fact), devices in alike.items():
+            row = question.selections[devices[0]].implementation
+            sort = find_stacked_sort(node, graph) if row.stacks else None
+            if sort is None:
+                kind: Hashable = (name, parameters, fact, node.epilogue)
+                sort = place
+            else:
+                kind = (name, tuple([one for one, _ in parameters]), fact, node.epilogue)
+            stacks.setdefault((kind, tuple(devices), sort), []).append(place)
+    return stacks
 
 
 def _list_facts(info: DeviceInfo) -> tuple[Hashable, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from codl.catalog.rows.copy import COPY_ROW, concat_batches
 from codl.catalog.spec import Selection
 from codl.ir.graph import Graph, Node, Shape
-from codl.ir.regions import Boxes, Region
+from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
 from codl.latency.questions import Question, answer_questions
 from codl.partitioner.pairs import Pairs
@@ -43,37 +43,48 @@ class Durations:
     _pairs: dict[tuple[str, ...], Pairs] = field(default_factory=dict, repr=False)
 
     def learn(self, slices: Iterable[tuple[Node, str, Region]]) -> None:
-        """Ask the predictors about all slices at once: one question for each sort of operator and device.
+        """Ask the predictors about all slices at once: one question for each sort of operator.
 
         Args:
             slices: Operators with the name of a device and the region that it computes.
         """
-        wanted: dict[tuple[str, int], tuple[Node, list[Region]]] = {}
+        wanted: dict[int, tuple[Node, dict[str, None], dict[Region, None]]] = {}
         for node, device, region in slices:
-            key = device, self._sorts.find(node), region
+            sort = self._sorts.find(node)
+            key = device, sort, region
             if key in self._known:
                 continue
             found_before = self._look_up(node, device, region)
             if found_before is not None:
                 self._known[key] = found_before
-            else:
-                wanted.setdefault(key[:2], (node, []))[1].append(region)
-        for device, predictor in self.predictors.items():
-            mine = [(sort, *asked) for (name, sort), asked in wanted.items() if name == device]
-            if mine:
-                self._ask(predictor, mine)
+                continue
+            _, devices, regions = wanted.setdefault(sort, (node, {}, {}))
+            devices[device] = regions[region] = None
+        alike: dict[frozenset[str], list[int]] = {}
+        for sort, (_, devices, _) in wanted.items():
+            alike.setdefault(frozenset(devices), []).append(sort)
+        for names, sorts in alike.items():
+            mine = [name for name in self.predictors if name in names]
+            self._ask(mine, [(sort, wanted[sort][0], list(wanted[sort][2])) for sort in sorts])
 
-    def _ask(self, predictor: Predictor, wanted: Sequence[tuple[int, Node, Sequence[Region]]]) -> None:
-        """Ask a predictor about regions of operators, each with the number of its sort."""
-        questions, keys = [], []
-        for sort, node, regions in wanted:
-            distinct = list(dict.fromkeys(regions))
-            chosen = predictor.choose(node, self.graph)
-            questions.append(Question(node=node, out=Boxes.of(distinct), selections=(chosen,)))
-            keys += [(predictor.info.name, sort, region) for region in distinct]
-        found = answer_questions(questions, self.graph, [predictor])
-        for key, us, slow in zip(keys, found.us[0].tolist(), found.memory_us[0].tolist(), strict=True):
-            self._known[key] = Time(us=us, memory_us=slow)
+    def _ask(self, devices: Sequence[str], wanted: Sequence[tuple[int, Node, Sequence[Region]]]) -> None:
+        """Ask predictors of devices about regions of operators, each with the number of its sort."""
+        predictors, nodes = [self.predictors[name] for name in devices], [node for _, node, _ in wanted]
+        outs = OutputBoxes.find_all(nodes, self.graph, [Boxes.of(regions) for *_, regions in wanted])
+        questions = [
+            Question(
+                node=node,
+                out=out,
+                selections=tuple([predictor.choose(node, self.graph) for predictor in predictors]),
+            )
+            for node, out in zip(nodes, outs, strict=True)
+        ]
+        found = answer_questions(questions, self.graph, predictors)
+        keys = [(sort, region) for sort, _, regions in wanted for region in regions]
+        for place, name in enumerate(devices):
+            times = zip(keys, found.us[place].tolist(), found.memory_us[place].tolist(), strict=True)
+            for (sort, region), us, slow in times:
+                self._known[name, sort, region] = Time(us=us, memory_us=slow)
 
     def find_pairs(self, devices: tuple[str, ...]) -> Pairs:
         """Return the pairs of the network on some devices."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node, Shape
 from codl.ir.regions import OutputBoxes
 from codl.latency.predictor import Predictor
@@ -41,26 +40,24 @@ def make_outlines(nodes: Sequence[Node], graph: Graph, predictors: Sequence[Pred
     Raises:
         UnsupportedError: A node that no kernel of a device computes.
     """
-    found, start = [], 0
-    for node in nodes:
-        shape = graph.shape(node.output)
-        selections = tuple([predictor.choose(node, graph) for predictor in predictors])
-        rulers = list_rulers(node, shape, [one.parameters for one in selections])
-        boxes = list_boxes(shape, rulers)
-        is_empty = boxes.is_empty
-        empty = is_empty[:, None]
-        full = Boxes(np.where(empty, 0, boxes.begin), np.where(empty, boxes.end[0], boxes.end))
-        out = OutputBoxes.find(node, graph, full)
-        found.append(
-            Outline(
-                node=node,
-                shape=shape,
-                rulers=rulers,
-                out=out,
-                is_empty=is_empty,
-                question=Question(node=node, out=out, selections=selections),
-                start=start,
-            )
+    shapes = [graph.shape(node.output) for node in nodes]
+    chosen = [tuple([predictor.choose(node, graph) for predictor in predictors]) for node in nodes]
+    rulers = [
+        list_rulers(node, shape, [one.parameters for one in selections])
+        for node, shape, selections in zip(nodes, shapes, chosen, strict=True)
+    ]
+    parts = list(map(list_boxes, shapes, rulers))
+    outs = OutputBoxes.find_all(nodes, graph, [fill for fill, _ in parts])
+    starts = np.cumsum([0, *(out.count for out in outs)]).tolist()
+    return [
+        Outline(
+            node=node,
+            shape=shape,
+            rulers=rulers[place],
+            out=outs[place],
+            is_empty=parts[place][1],
+            question=Question(node=node, out=outs[place], selections=chosen[place]),
+            start=starts[place],
         )
-        start += out.count
-    return found
+        for place, (node, shape) in enumerate(zip(nodes, shapes, strict=True))
+    ]

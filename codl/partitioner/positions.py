@@ -97,16 +97,23 @@ def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameter
     return found
 
 
-def list_boxes(shape: Sequence[int], rulers: Sequence[Ruler]) -> Boxes:
-    """Return the whole output, then slices from the start and to the end of each axis."""
+def list_boxes(shape: Sequence[int], rulers: Sequence[Ruler]) -> tuple[Boxes, Flags]:
+    """Return the whole output, then slices from the start and to the end of each axis; which are of nothing.
+
+    Slices of nothing are the whole here: so all devices are asked about the same boxes.
+    """
     count = 1 + 2 * sum(len(ruler.positions) for ruler in rulers)
     begin = np.zeros((count, len(shape)), np.int64)
     end = np.empty((count, len(shape)), np.int64)
     end[:] = shape
+    is_empty = np.zeros(count, bool)
     for ruler in rulers:
+        first, last = ruler.heads.start, ruler.tails.stop - 1
         end[ruler.heads, ruler.axis] = ruler.positions
         begin[ruler.tails, ruler.axis] = ruler.positions
-    return Boxes(begin, end)
+        end[first, ruler.axis], begin[last, ruler.axis] = ruler.length, 0
+        is_empty[[first, last]] = True
+    return Boxes(begin, end), is_empty
 
 
 def list_axes(shape: Sequence[int]) -> tuple[int, ...]:

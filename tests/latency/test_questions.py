@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 
 from codl.catalog.joined import find_sort, join_batches, list_described_facts
-from codl.catalog.spec import LaunchBatch
+from codl.catalog.spec import Implementation, LaunchBatch, Parameters
+from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
-from codl.ir.regions import Region
+from codl.ir.ops import Conv2d, Pool2d, PoolKind
+from codl.ir.regions import OutputBoxes, Region, input_boxes
+from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.features import extract_features
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor
 from codl.latency.questions import Question, answer_questions
 from codl.machine import DeviceInfo
-from tests.catalog.nodes import NODES, device_info
+from tests.catalog.nodes import NODES, device_info, sample
 from tests.latency.profiles import QUALITY, make_profile
 
 
@@ -54,10 +57,42 @@ def _gather(graphs: Sequence[Graph]) -> Graph:
 GRAPH = _gather([sample.graph for sample in NODES.values()] * 2)
 
 
-def _slice(node: Node) -> Boxes:
-    whole = Region.whole(GRAPH.shape(node.output))
+def _slice(node: Node, graph: Graph = GRAPH) -> OutputBoxes:
+    whole = Region.whole(graph.shape(node.output))
     axes = [axis for axis, length in enumerate(whole.end) if length > 1]
-    return Boxes.of([whole, *(whole.cut(axis, 0, 1 + whole.end[axis] // 3) for axis in axes)])
+    out = Boxes.of([whole, *(whole.cut(axis, 0, 1 + whole.end[axis] // 3) for axis in axes)])
+    return OutputBoxes.find(node, graph, out)
+
+
+def _make_layer(kernel: int, channels: int, outputs: int, size: int) -> Graph:
+    x, y = (1, channels, size, size), (1, outputs, size, size)
+    pads = (kernel // 2,) * 4
+    if channels == outputs:
+        pool = Pool2d(kind=PoolKind.MAX, kernel=(kernel, kernel), pads=pads)
+        return sample(pool, {"x": x}, (), y, "").graph
+    weights = {"w": (outputs, channels, kernel, kernel), "b": (outputs,)}
+    cell = 4 if kernel == 3 else 1
+    conv = Conv2d(kernel=(kernel, kernel), pads=pads, has_bias=True, tile=(cell, cell))
+    return sample(conv, {"x": x, **weights}, ("w", "b"), y, "").graph
+
+
+_SIZES = ((64, 64, 28), (48, 64, 28), (32, 48, 14), (512, 200, 7), (16, 512, 56), (32, 32, 14))
+LAYERS = {kernel: _gather([_make_layer(kernel, *sizes) for sizes in _SIZES]) for kernel in (1, 3)}
+STACKING = {
+    "conv2d_pointwise__buffer": 1,
+    "conv2d_gemm__buffer": 3,
+    "conv2d_blocked__buffer": 3,
+    "conv2d_winograd_fused__buffer": 3,
+    "conv2d_winograd_staged__buffer": 3,
+    "pool2d_direct__buffer": 3,
+}
+"""By row that describes several operators at once, the window of layers to try it with."""
+
+
+def _find_parameters(row: Implementation, node: Node, graph: Graph, place: int) -> Parameters:
+    """Return what a row is built with: as it chooses, or other values where it takes no such node."""
+    known = row.accepts(node, graph, device_info(16))
+    return known or {name: values[place % len(values)] for name, values in row.allowed.items()}
 
 
 def test_answers_are_those_of_each_question_by_itself() -> None:
@@ -81,6 +116,54 @@ def test_answers_are_those_of_each_question_by_itself() -> None:
             assert found.memory_us[device, part] == pytest.approx(alone.us * alone.memory_share)
             assert found.uncertainties[place] == alone.uncertainty
     assert found.us.shape == (len(infos), start)
+
+
+def test_all_rows_that_stack_are_tried() -> None:
+    assert {row.name for row in IMPLEMENTATIONS if row.stacks} == set(STACKING)
+
+
+@pytest.mark.parametrize("name", STACKING)
+def test_operators_side_by_side_are_described_as_each_by_itself(name: str) -> None:
+    graph, info = LAYERS[STACKING[name]], device_info(16)
+    (row,) = (row for row in IMPLEMENTATIONS if row.name == name)
+    kind = Pool2d if name.startswith("pool") else Conv2d
+    nodes = [node for node in graph.nodes if isinstance(node.op, kind)]
+    outs = [_slice(node, graph) for node in nodes]
+    counts = [out.count for out in outs]
+    known = [_find_parameters(row, node, graph, place) for place, node in enumerate(nodes)]
+    apart = [
+        row.describe(node, graph, out, info, one) for node, out, one in zip(nodes, outs, known, strict=True)
+    ]
+
+    stack = stack_nodes(nodes, graph, counts)
+    parameters = repeat_all(known, counts)
+    together = row.describe(stack.node, stack.graph, OutputBoxes.join(outs, stack), info, parameters)
+
+    assert len({find_stacked_sort(node, graph) for node in nodes}) == 1
+    for batch, parts in zip(together, zip(*apart, strict=True), strict=True):
+        _assert_equal(batch, join_batches(parts))
+    features = extract_features(together, parameters, info)
+    start = 0
+    for described, one, count in zip(apart, known, counts, strict=True):
+        part, alone = slice(start, start + count), extract_features(described, one, info)
+        start = part.stop
+        assert np.array_equal(features.select(alone.names)[part], alone.values)
+        others = features.select([each for each in features.names if each not in alone.names])
+        assert not others[part].any()
+        assert np.array_equal(features.moved_bytes[part], alone.moved_bytes)
+        assert np.array_equal(features.flops[part], alone.flops)
+
+
+def test_boxes_of_many_nodes_need_what_each_needs() -> None:
+    graph = LAYERS[3]
+    outs = [Boxes.whole(graph.shape(node.output), 2).with_axis(2, 1, 3) for node in graph.nodes]
+
+    found = OutputBoxes.find_all(graph.nodes, graph, outs)
+
+    for node, out, one in zip(graph.nodes, outs, found, strict=True):
+        for needed, alone in zip(one.needs, input_boxes(node, graph, out), strict=True):
+            assert np.array_equal(needed.begin, alone.begin)
+            assert np.array_equal(needed.end, alone.end)
 
 
 @pytest.mark.parametrize("name", NODES)

@@ -136,6 +136,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_TILES,
         accepts=_accept,
         describe=_describe,
+        stacks=True,
         inner_loop="reference/reference_tile__buffer.cl",
     ),
 )

@@ -203,5 +203,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept,
         fits=_fits,
         describe=_describe,
+        stacks=True,
     ),
 )

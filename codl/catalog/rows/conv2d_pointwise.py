@@ -110,5 +110,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept,
         fits=_fits,
         describe=_describe,
+        stacks=True,
     ),
 )

@@ -183,9 +183,9 @@ def _describe_staged(
     )
 
 
-def _most_tiles(inputs: int, mr: int) -> int:
+def _most_tiles(inputs: int, mr: int) -> IntArray:
     """Return the tiles whose inputs at one point stay in a core's cache, in whole register tiles."""
-    return max(1, _POINT_BYTES // (FLOAT_BYTES * (inputs + STEP_PADDING) * mr)) * mr
+    return np.asarray(np.maximum(1, _POINT_BYTES // (FLOAT_BYTES * (inputs + STEP_PADDING) * mr)) * mr)
 
 
 def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> dict[str, Any]:
@@ -261,6 +261,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_WINOGRAD,
         accepts=_accept_fused,
         describe=_describe_fused,
+        stacks=True,
         fits=_fits_fused,
         inner_loop="reference/reference_tile__buffer.cl",
     ),
@@ -270,6 +271,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         allowed=ALLOWED_WINOGRAD,
         accepts=_accept_staged,
         describe=_describe_staged,
+        stacks=True,
         fits=fits_node,
         inner_loop="reference/reference_tile__buffer.cl",
     ),

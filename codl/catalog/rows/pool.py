@@ -63,5 +63,6 @@ IMPLEMENTATIONS = (
         allowed={"VECTOR": LANES, "AVERAGE": (0, 1)},
         accepts=_accepts,
         describe=_describe,
+        stacks=True,
     ),
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from codl.catalog.spec import LaunchBatch, Parameters
 from codl.ir.ops import Epilogue
-from codl.latency.amounts.tiles import name_program
+from codl.latency.amounts.tiles import split_programs
 from codl.latency.amounts.traffic import Amounts
 
 _LANES = 8
@@ -39,6 +39,6 @@ def list_lines(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -
     if vectors is not None:
         work = vectors / np.maximum(lines * np.ceil(channels / lanes), 1)
         found["short_values"] = lines * channels * work * is_short
-        found[f"vectors {name_program(parameters)}"] = vectors
+        found |= split_programs("vectors", vectors, parameters)
         found[f"vectors {epilogue.activation.kind}"] = vectors
     return found

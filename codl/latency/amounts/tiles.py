@@ -1,6 +1,6 @@
 """What register tiles do: products, what they load for them, and how they store."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,35 @@ from codl.latency.amounts.traffic import Amounts, count_panels, miss_share
 _REUSE_KNEES = {"32KiB": 1 << 15, "512KiB": 1 << 19, "2MiB": 1 << 21}
 """Sizes of caches that may hold the constants that a tile reads until the next one reads them again."""
 _NO_END = 1 << 40
+_MOST_VALUE = 1 << 12
+"""No parameter has a larger value."""
 
 
-def name_program(parameters: Parameters) -> str:
-    """Return what a kernel is built with, as it stands in names of features that only one program has."""
-    return " ".join(f"{name}={value}" for name, value in sorted(parameters.items()))
+def split_programs(name: str, amounts: Amounts, parameters: Parameters) -> Mapping[str, Amounts]:
+    """Return amounts by name and what the kernel is built with: features that only one program has.
+
+    Args:
+        name: Of the amounts.
+        amounts: [count]
+        parameters: What the kernel is built with; an entry a candidate of what differs between them.
+    """
+    known = sorted(parameters.items())
+    varying = [np.asarray(value) for _, value in known if np.ndim(value)]
+    if not varying:
+        return {f"{name} {_name_program(known)}": amounts}
+    code = varying[0]
+    for value in varying[1:]:
+        code = code * _MOST_VALUE + value
+    _, firsts, owners = np.unique(code, return_index=True, return_inverse=True)
+    found = {}
+    for number, first in enumerate(firsts.tolist()):
+        program = [(key, int(np.broadcast_to(value, owners.shape)[first])) for key, value in known]
+        found[f"{name} {_name_program(program)}"] = np.where(owners == number, amounts, 0.0)
+    return found
+
+
+def _name_program(parameters: Sequence[tuple[str, int]]) -> str:
+    return " ".join(f"{name}={value}" for name, value in parameters)
 
 
 def list_tiles(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -> Mapping[str, Amounts]:
@@ -46,7 +70,7 @@ def list_tiles(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -
         **_list_stores(batch, stores, steps * rows * vectors, parameters, epilogue),
         **_list_walked(batch, tiles, depth * (vectors * lanes * FLOAT_BYTES)),
     }
-    found[f"products {name_program(parameters)}"] = found["products"]
+    found |= split_programs("products", found["products"], parameters)
     if {"kernel_h", "kernel_w"} <= set(batch.scalars):
         taps = tiles * batch.scalars["kernel_h"].astype(np.float64) * batch.scalars["kernel_w"]
         found["taps"], found["tap_rows"] = taps, taps * rows
