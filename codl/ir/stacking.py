@@ -12,9 +12,9 @@ import numpy as np
 
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node, Shape, Tensor
-from codl.ir.ops import Conv2d, Pool2d
+from codl.ir.ops import Affine, Concat, Conv2d, Pool2d, Unary
 
-_STACKED = (Conv2d, Pool2d)
+_STACKED = (Affine, Concat, Conv2d, Pool2d, Unary)
 """Operators whose region rules do nothing but arithmetic with sizes."""
 
 

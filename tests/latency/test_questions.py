@@ -11,7 +11,7 @@ from codl.catalog.spec import Implementation, LaunchBatch, Parameters
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Conv2d, Pool2d, PoolKind
+from codl.ir.ops import Affine, Concat, Conv2d, Op, Pool2d, PoolKind, Unary
 from codl.ir.regions import OutputBoxes, Region, input_boxes
 from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.features import extract_features
@@ -64,29 +64,39 @@ def _slice(node: Node, graph: Graph = GRAPH) -> OutputBoxes:
     return OutputBoxes.find(node, graph, out)
 
 
-def _make_layer(kernel: int, channels: int, outputs: int, size: int) -> Graph:
+def _make_layer(kind: type[Op], kernel: int, channels: int, outputs: int, size: int) -> Graph:
     x, y = (1, channels, size, size), (1, outputs, size, size)
-    pads = (kernel // 2,) * 4
-    if channels == outputs:
-        pool = Pool2d(kind=PoolKind.MAX, kernel=(kernel, kernel), pads=pads)
-        return sample(pool, {"x": x}, (), y, "").graph
-    weights = {"w": (outputs, channels, kernel, kernel), "b": (outputs,)}
-    cell = 4 if kernel == 3 else 1
-    conv = Conv2d(kernel=(kernel, kernel), pads=pads, has_bias=True, tile=(cell, cell))
-    return sample(conv, {"x": x, **weights}, ("w", "b"), y, "").graph
+    window, pads = (kernel, kernel), (kernel // 2,) * 4
+    if kind is Conv2d:
+        weights = {"w": (outputs, channels, kernel, kernel), "b": (outputs,)}
+        cell = 4 if kernel == 3 else 1
+        conv = Conv2d(kernel=window, pads=pads, has_bias=True, tile=(cell, cell))
+        return sample(conv, {"x": x, **weights}, ("w", "b"), y, "").graph
+    if kind is Affine:
+        return sample(Affine(), {"x": x, "s": (channels,), "b": (channels,)}, ("s", "b"), x, "").graph
+    if kind is Concat:
+        both = (1, channels + outputs, size, size)
+        return sample(Concat(axis=1), {"x": x, "z": y}, (), both, "").graph
+    op = Unary() if kind is Unary else Pool2d(kind=PoolKind.MAX, kernel=window, pads=pads)
+    return sample(op, {"x": x}, (), x, "").graph
 
 
 _SIZES = ((64, 64, 28), (48, 64, 28), (32, 48, 14), (512, 200, 7), (16, 512, 56), (32, 32, 14))
-LAYERS = {kernel: _gather([_make_layer(kernel, *sizes) for sizes in _SIZES]) for kernel in (1, 3)}
-STACKING = {
-    "conv2d_pointwise__buffer": 1,
-    "conv2d_gemm__buffer": 3,
-    "conv2d_blocked__buffer": 3,
-    "conv2d_winograd_fused__buffer": 3,
-    "conv2d_winograd_staged__buffer": 3,
-    "pool2d_direct__buffer": 3,
+STACKING: dict[str, tuple[type[Op], int]] = {
+    "conv2d_pointwise__buffer": (Conv2d, 1),
+    "conv2d_gemm__buffer": (Conv2d, 3),
+    "conv2d_blocked__buffer": (Conv2d, 3),
+    "conv2d_winograd_fused__buffer": (Conv2d, 3),
+    "conv2d_winograd_staged__buffer": (Conv2d, 3),
+    "pool2d_direct__buffer": (Pool2d, 3),
+    "elementwise_unary__buffer": (Unary, 1),
+    "affine_channels__buffer": (Affine, 1),
+    "layout_concat__buffer": (Concat, 1),
 }
-"""By row that describes several operators at once, the window of layers to try it with."""
+"""By row that describes several operators at once, the operators to try it with and their windows."""
+LAYERS = {
+    which: _gather([_make_layer(*which, *sizes) for sizes in _SIZES]) for which in set(STACKING.values())
+}
 
 
 def _find_parameters(row: Implementation, node: Node, graph: Graph, place: int) -> Parameters:
@@ -126,8 +136,7 @@ def test_all_rows_that_stack_are_tried() -> None:
 def test_operators_side_by_side_are_described_as_each_by_itself(name: str) -> None:
     graph, info = LAYERS[STACKING[name]], device_info(16)
     (row,) = (row for row in IMPLEMENTATIONS if row.name == name)
-    kind = Pool2d if name.startswith("pool") else Conv2d
-    nodes = [node for node in graph.nodes if isinstance(node.op, kind)]
+    nodes = graph.nodes
     outs = [_slice(node, graph) for node in nodes]
     counts = [out.count for out in outs]
     known = [_find_parameters(row, node, graph, place) for place, node in enumerate(nodes)]
@@ -154,8 +163,8 @@ def test_operators_side_by_side_are_described_as_each_by_itself(name: str) -> No
         assert np.array_equal(features.flops[part], alone.flops)
 
 
-def test_boxes_of_many_nodes_need_what_each_needs() -> None:
-    graph = LAYERS[3]
+@pytest.mark.parametrize("graph", LAYERS.values(), ids=[f"{kind.__name__}-{size}" for kind, size in LAYERS])
+def test_boxes_of_many_nodes_need_what_each_needs(graph: Graph) -> None:
     outs = [Boxes.whole(graph.shape(node.output), 2).with_axis(2, 1, 3) for node in graph.nodes]
 
     found = OutputBoxes.find_all(graph.nodes, graph, outs)

@@ -70,5 +70,7 @@ def _describe_group(
 
 
 IMPLEMENTATIONS = (
-    Implementation(name=CONCAT, source=f"layout/{CONCAT}.cl", accepts=_accepts, describe=_describe),
+    Implementation(
+        name=CONCAT, source=f"layout/{CONCAT}.cl", accepts=_accepts, describe=_describe, stacks=True
+    ),
 )

@@ -160,6 +160,7 @@ IMPLEMENTATIONS = (
         allowed={"VECTOR": LANES},
         accepts=_accepts_unary,
         describe=_describe_unary,
+        stacks=True,
     ),
     Implementation(
         name=BINARY,
@@ -174,5 +175,6 @@ IMPLEMENTATIONS = (
         allowed={"VECTOR": LANES},
         accepts=_accepts_affine,
         describe=_describe_affine,
+        stacks=True,
     ),
 )

@@ -7,7 +7,12 @@ from codl.ir.graph import Shape
 from codl.ir.ops import Affine, Binary, Normalize, Unary
 
 
-def pointwise(_: Unary | Binary, shapes: Sequence[Shape], __: Shape, out: Boxes) -> tuple[Boxes, ...]:
+def unary(_: Unary, __: Sequence[Shape], ___: Shape, out: Boxes) -> tuple[Boxes, ...]:
+    """Return the output's boxes."""
+    return (out,)
+
+
+def binary(_: Binary, shapes: Sequence[Shape], __: Shape, out: Boxes) -> tuple[Boxes, ...]:
     """Return the output's boxes, as far as each operand is not repeated."""
     return tuple(broadcast(shape, out) for shape in shapes)
 
