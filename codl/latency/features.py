@@ -42,11 +42,10 @@ class Features:
         """Return the columns of these names, zeros for those that no launch has."""
         places = {name: place for place, name in enumerate(self.names)}
         chosen = np.zeros((len(self.values), len(names)))
-        for column, name in enumerate(names):
-            if name == FLOPS:
-                chosen[:, column] = self.flops
-            elif name in places:
-                chosen[:, column] = self.values[:, places[name]]
+        known = [column for column, name in enumerate(names) if name in places]
+        chosen[:, known] = self.values[:, [places[names[column]] for column in known]]
+        if FLOPS in names:
+            chosen[:, names.index(FLOPS)] = self.flops
         return chosen
 
 
@@ -77,9 +76,11 @@ def extract_features(
         stage += list(batch.units)[:1] if len(works) > 1 else []
         stage += ["strided"] if any(map(_is_strided, batch.tensors)) else []
         prefix = "".join(f"{part}." for part in stage)
-        for name, amount in _list_amounts(batch, parameters, info, epilogue).items():
+        amounts = _list_amounts(batch, parameters, info, epilogue)
+        active = np.where(is_active, np.stack(list(amounts.values())), 0.0)
+        for name, amount in zip(amounts, active, strict=True):
             key = prefix + name
-            found[key] = found.get(key, 0.0) + np.where(is_active, amount, 0)
+            found[key] = found[key] + amount if key in found else amount
     if crossing is not None:
         found.update(list_crossing(crossing))
     names = tuple(found)

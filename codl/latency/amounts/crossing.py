@@ -12,7 +12,7 @@ import numpy as np
 from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import input_boxes
-from codl.latency.amounts.traffic import CACHE_KNEES, Amounts, miss_share
+from codl.latency.amounts.traffic import CACHE_KNEES, Amounts, miss_shares
 
 _IMAGE_RANK, _CHANNELS = 4, 1
 
@@ -64,8 +64,5 @@ def join_crossings(crossings: Sequence[Crossing]) -> Crossing:
 
 def list_crossing(crossing: Crossing) -> Mapping[str, Amounts]:
     """Return by name the pieces, and those that come from beyond caches of some sizes, [count] each."""
-    far = {
-        f"far_pieces_{name}": crossing.pieces * miss_share(crossing.span_bytes, size)
-        for name, size in CACHE_KNEES.items()
-    }
-    return {"pieces": crossing.pieces, **far}
+    far = zip(CACHE_KNEES, crossing.pieces * miss_shares(crossing.span_bytes), strict=True)
+    return {"pieces": crossing.pieces, **{f"far_pieces_{name}": pieces for name, pieces in far}}

@@ -18,6 +18,7 @@ CACHE_KNEES = {"512KiB": 1 << 19, "1MiB": 1 << 20, "2MiB": 1 << 21, "16MiB": 1 <
 
 Source: second-level caches of present cores (0.5 to 2 MiB) and a share of third-level ones.
 """
+_TOTAL_SIZES, _CACHE_SIZES = (np.array(list(knees.values()))[:, None] for knees in (TOTAL_KNEES, CACHE_KNEES))
 _EXPENSIVE = (ActivationKind.SIGMOID, ActivationKind.TANH, ActivationKind.ELU)
 """Activations that take an exponential."""
 
@@ -32,7 +33,12 @@ def miss_share(footprint: Amounts, cache_bytes: int) -> Amounts:
         footprint: Bytes that are walked between two uses of the same one, [count].
         cache_bytes: Size of the cache.
     """
-    return np.clip(footprint / cache_bytes - 1, 0, 1)
+    return np.asarray(np.minimum(np.maximum(footprint / cache_bytes - 1, 0), 1))
+
+
+def miss_shares(footprint: Amounts) -> Amounts:
+    """Return what `miss_share` does for each of the sizes of `CACHE_KNEES`, [size, count]."""
+    return np.asarray(np.minimum(np.maximum(footprint / _CACHE_SIZES - 1, 0), 1))
 
 
 def imbalance(groups: Amounts, info: DeviceInfo) -> Amounts:
@@ -61,14 +67,12 @@ def list_traffic(batch: LaunchBatch, epilogue: Epilogue, info: DeviceInfo) -> Ma
     if epilogue.activation.kind in _EXPENSIVE:
         found["exponentials"] = written / FLOAT_BYTES
     share = (inputs + residual + written) / info.units
-    for name, size in CACHE_KNEES.items():
-        missed = busy * miss_share(share, size)
-        found[f"far_inputs_{name}"], found[f"far_outputs_{name}"] = (
-            (inputs + residual) * missed,
-            written * missed,
-        )
-    for name, size in TOTAL_KNEES.items():
-        found[f"beyond_{name}"] = np.maximum(read + written - size, 0)
+    missed = busy * miss_shares(share)
+    far = zip(CACHE_KNEES, (inputs + residual) * missed, written * missed, strict=True)
+    for name, far_inputs, far_outputs in far:
+        found[f"far_inputs_{name}"], found[f"far_outputs_{name}"] = far_inputs, far_outputs
+    beyond = np.maximum(read + written - _TOTAL_SIZES, 0)
+    found.update({f"beyond_{name}": row for name, row in zip(TOTAL_KNEES, beyond, strict=True)})
     return found
 
 
