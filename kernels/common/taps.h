@@ -32,6 +32,7 @@ static inline int count_steps(int distance, int step) {
         a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
         NEXT_PIXEL                                                                                         \
     }
+// Lanes outside [low, high) of a box narrower than a vector are not read.
 #define PART_TAP(m)                                                                                        \
     {                                                                                                      \
         const VEC value = SEES_TAP(m) ? load_lanes(p, 1, low, high) : (VEC)(0.0f);                         \
@@ -40,16 +41,70 @@ static inline int count_steps(int distance, int step) {
     }
 // All taps in the rows of the image, in the order (kh, kw), TAP(m) for every pixel m. Every way to walk them is a
 // loop of its own: with a choice inside, compilers keep addresses in memory.
-#define WALK_TAPS(TAP)                                                                                     \
+#define WALK_TAPS(TAP, FILTER)                                                                             \
     for (int kh = tap_begin; kh < tap_end; ++kh) {                                                         \
         for (int kw = 0; kw < kernel_w; ++kw) {                                                            \
             const int x = first_x + kw * dilation_w;                                                       \
             const int seen_begin = x < 0 ? count_steps(-x, stride_w) : 0;                                  \
             const int seen_end = x < in_w ? min(columns, count_steps(in_w - x, stride_w)) : 0;             \
             __global const float *p = image + (kh * dilation_h * src_h + kw * dilation_w * src_w);         \
-            const VEC w = VLOAD(weight + (kh * kernel_w + kw) * VECTOR);                                   \
+            const VEC w = FILTER(1 + kh * kernel_w + kw);                                                  \
             REPEAT(RUN, TAP)                                                                               \
         }                                                                                                  \
     }
+
+// Filters lie in panels of VECTOR channels, [panels, 1 + KH*KW, VECTOR], row 0 the bias; the last panel steps back to
+// end with the channels.
+#define OWN_FILTER(row) VLOAD(filter + (row) * VECTOR)
+#define START_PIXEL(m) VEC a##m##_0 = bias;
+
+// Sums a<m>_0 of a panel for RUN pixels from `first_x` on; `image` and `filter` are those of its first channel.
+#define CONVOLVE_RUN                                                                                       \
+    const int last_x = first_x + (RUN - 1) * stride_w, reach_w = (kernel_w - 1) * dilation_w + 1;          \
+    const bool is_full = columns >= RUN, sees_image = is_full && first_x >= 0 && last_x + reach_w <= in_w; \
+    const bool sees_middle =                                                                               \
+        is_full && first_x + stride_w >= 0 && last_x - stride_w + reach_w <= in_w;                         \
+    const bool is_whole = low <= 0 && high >= VECTOR;                                                      \
+    const VEC bias = OWN_FILTER(0);                                                                        \
+    REPEAT(RUN, START_PIXEL)                                                                               \
+    if (is_whole && sees_image) {                                                                          \
+        WALK_TAPS(INNER_TAP, OWN_FILTER)                                                                   \
+    } else if (is_whole && sees_middle) {                                                                  \
+        WALK_TAPS(ENDS_TAP, OWN_FILTER)                                                                    \
+    } else if (is_whole) {                                                                                 \
+        WALK_TAPS(EDGE_TAP, OWN_FILTER)                                                                    \
+    } else {                                                                                               \
+        WALK_TAPS(PART_TAP, OWN_FILTER)                                                                    \
+    }
+
+// A panel that the box [low, high) cuts moves into the box where this is a vector wide: its filters then are lanes of
+// two panels. MOVE_PANEL says by how much and where the other panel lies, and moves what counts from the first channel.
+#define MOVES_PANEL ((low > 0 || high < VECTOR) && high - low >= VECTOR)
+#define MOVE_PANEL(panel)                                                                                  \
+    const int shift = low > 0 ? low : high - VECTOR, panel_floats = (1 + kernel_h * kernel_w) * VECTOR;    \
+    const int begin = ((panel) - 1) * VECTOR, end = min(((panel) + 1) * VECTOR, channels - VECTOR);        \
+    const int other = shift > 0 ? panel_floats - (end - channel) : channel - begin - panel_floats;         \
+    channel += shift, low -= shift, high -= shift;
+#define JOINED_FILTER(row) select(OWN_FILTER(row), VLOAD(filter + (row) * VECTOR + other), is_other)
+#define KEEP_PIXEL(m) VSTORE(a##m##_0, sums + m * VECTOR);
+__constant int CODL_LANES[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+// Computes the sums of a panel that has moved. Out of line: beside the others it would slow them down.
+static __attribute__((noinline)) void convolve_moved(float *sums, __global const float *image,
+                                                     __global const float *filter, __global const float *zeros,
+                                                     int shift, int other, int src_h, int src_w, int columns,
+                                                     int first_x, int tap_begin, int tap_end, int in_w, int kernel_w,
+                                                     int stride_w, int dilation_h, int dilation_w) {
+    const JOIN(int, VECTOR) lanes = JOIN(vload, VECTOR)(0, CODL_LANES);
+    const JOIN(int, VECTOR) is_after = lanes >= (JOIN(int, VECTOR))(VECTOR - shift);
+    const JOIN(int, VECTOR) is_before = lanes < (JOIN(int, VECTOR))(-shift);
+    const JOIN(int, VECTOR) is_other = shift > 0 ? is_after : is_before;
+    const int step = stride_w * src_w;
+    filter += shift;
+    const VEC bias = JOINED_FILTER(0);
+    REPEAT(RUN, START_PIXEL)
+    WALK_TAPS(EDGE_TAP, JOINED_FILTER)
+    REPEAT(RUN, KEEP_PIXEL)
+}
 
 #endif

@@ -29,7 +29,6 @@
 // Lanes behind the last input keep the rows of a tile out of the same cache sets.
 #define ROW_PADDING 16
 
-#define START_RUN(m) VEC a##m##_0 = bias;
 #define KEEP_PLAIN(m)                                                              \
     if (m >= kept_begin && m < kept_end) {                                         \
         BOUND(a##m##_0)                                                            \
@@ -46,37 +45,34 @@ static __attribute__((noinline)) void keep_any(VEC value, __local float *to, int
 // Computes v for RUN pixels of a row, of which [kept_begin, kept_end) are stored, channels [low, high).
 static __attribute__((noinline)) void convolve_run(
     __local float *to, int to_step, int kept_begin, int kept_end, __global const float *image_row, int src_h, int src_w,
-    __global const float *weights, __global const float *zeros, int columns, int first_x, int tap_begin, int tap_end,
+    __global const float *filters, __global const float *zeros, int columns, int first_x, int tap_begin, int tap_end,
     int channels, int channel_low, int channel_high, int in_w, int kernel_h, int kernel_w, int stride_w,
     int dilation_h, int dilation_w, int activation, float alpha, float beta) {
-    const int step = stride_w * src_w, reach_w = (kernel_w - 1) * dilation_w + 1;
-    const int last_x = first_x + (RUN - 1) * stride_w;
-    const bool is_full = columns >= RUN, sees_image = is_full && first_x >= 0 && last_x + reach_w <= in_w;
-    const bool sees_middle = is_full && first_x + stride_w >= 0 && last_x - stride_w + reach_w <= in_w;
+    const int step = stride_w * src_w, filter_floats = (1 + kernel_h * kernel_w) * VECTOR;
     for (int panel = channel_low / VECTOR; panel * VECTOR < channel_high; ++panel) {
         const int channel = min(panel * VECTOR, channels - VECTOR);
         const int low = channel_low - channel, high = channel_high - channel;
-        const bool is_whole = low <= 0 && high >= VECTOR;
+        if (MOVES_PANEL) continue;
         __global const float *image = image_row + channel;
-        __global const float *weight = weights + panel * ((kernel_h * kernel_w + 1) * VECTOR);
-        const VEC bias = VLOAD(weight);
-        weight += VECTOR;
-        REPEAT(RUN, START_RUN)
-        if (is_whole && sees_image) {
-            WALK_TAPS(INNER_TAP)
-        } else if (is_whole && sees_middle) {
-            WALK_TAPS(ENDS_TAP)
-        } else if (is_whole) {
-            WALK_TAPS(EDGE_TAP)
-        } else {
-            WALK_TAPS(PART_TAP)
-        }
+        __global const float *filter = filters + panel * filter_floats;
+        CONVOLVE_RUN
         if (IS_PLAIN_ACTIVATION) {
             PLAIN_BOUNDS
             REPEAT(RUN, KEEP_PLAIN)
         } else {
             REPEAT(RUN, KEEP_ANY)
         }
+    }
+    for (int panel = channel_low / VECTOR; panel * VECTOR < channel_high; ++panel) {
+        int channel = min(panel * VECTOR, channels - VECTOR);
+        int low = channel_low - channel, high = channel_high - channel;
+        if (!MOVES_PANEL) continue;
+        MOVE_PANEL(panel)
+        float sums[RUN * VECTOR];
+        convolve_moved(sums, image_row + channel, filters + panel * filter_floats, zeros, shift, other, src_h, src_w,
+                       columns, first_x, tap_begin, tap_end, in_w, kernel_w, stride_w, dilation_h, dilation_w);
+        for (int m = kept_begin; m < kept_end; ++m)
+            keep_any(VLOAD(sums + m * VECTOR), to + (m - kept_begin) * to_step + channel, activation, alpha, beta);
     }
 }
 

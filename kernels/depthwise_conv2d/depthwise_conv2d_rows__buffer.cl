@@ -14,8 +14,8 @@
 // Tested by   tests/kernels/test_depthwise.py
 //
 // A work-item walks its row of pixels, MR at a time, and for each group of pixels its panels of channels: the other
-// order meets few cache sets. The last group of a row and the last panel of a tensor step back to end with it: what
-// two of them compute is equal.
+// order meets few cache sets. The last group of a row and the first and last panel of a box step into it: what two of
+// them compute is equal.
 #ifndef MR
 #define MR 8
 #endif
@@ -45,31 +45,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
     const int oh = row_begin + get_global_id(0), n = image_begin + get_global_id(2);
     const int first = get_global_id(1) * item_panels, last = min(panels, first + item_panels);
     const int y = oh * stride_h - pad_h, step = stride_w * src_w, columns = col_end - col_begin;
-    const int reach_w = (kernel_w - 1) * dilation_w + 1;
     const int tap_begin = y < 0 ? min(kernel_h, count_steps(-y, dilation_h)) : 0;
     const int tap_end = y < in_h ? min(kernel_h, count_steps(in_h - y, dilation_h)) : 0;
+    const int filter_floats = (1 + kernel_h * kernel_w) * NR;
     for (int ow = col_begin; ow < col_end; ow += MR) {
         const int first_col = max(col_begin, min(ow, col_end - MR)), first_x = first_col * stride_w - pad_w;
-        const int last_x = first_x + (MR - 1) * stride_w;
-        const bool is_full = columns >= MR, sees_image = is_full && first_x >= 0 && last_x + reach_w <= in_w;
-        const bool sees_middle = is_full && first_x + stride_w >= 0 && last_x - stride_w + reach_w <= in_w;
         for (int panel = first; panel < last; ++panel) {
             const int channel = max(0, min((panel_begin + panel) * NR, channels - NR));
             const int low = channel_begin - channel, high = channel_end - channel;
-            const bool is_whole = low <= 0 && high >= NR;
+            if (MOVES_PANEL) continue;
             __global const float *image = src + AT(src, n, y, first_x, channel);
-            __global const float *weight = weights + panel * ((kernel_h * kernel_w + 1) * NR);
-            START_TILE(weight)
-            weight += NR;
-            if (is_whole && sees_image) {
-                WALK_TAPS(INNER_TAP)
-            } else if (is_whole && sees_middle) {
-                WALK_TAPS(ENDS_TAP)
-            } else if (is_whole) {
-                WALK_TAPS(EDGE_TAP)
-            } else {
-                WALK_TAPS(PART_TAP)
-            }
+            __global const float *filter = weights + panel * filter_floats;
+            CONVOLVE_RUN
             __global float *to = dst + AT(dst, n, oh, first_col, channel);
             __global const float *with = residual + AT(residual, n, oh, first_col, channel);
             if (PLAIN_STORE) {
@@ -81,6 +68,23 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
 #define STORE_PIXEL_ROW STORE_TILE_ROW
                 REPEAT(MR, STORE_PIXEL)
             }
+        }
+    }
+    for (int panel = first; panel < last; ++panel) {
+        int channel = min((panel_begin + panel) * NR, channels - NR);
+        int low = channel_begin - channel, high = channel_end - channel;
+        if (!MOVES_PANEL) continue;
+        MOVE_PANEL(panel_begin + panel)
+        for (int ow = col_begin; ow < col_end; ow += MR) {
+            const int first_col = max(col_begin, min(ow, col_end - MR)), first_x = first_col * stride_w - pad_w;
+            float sums[MR * NR];
+            convolve_moved(sums, src + AT(src, n, y, first_x, channel), weights + panel * filter_floats, zeros, shift,
+                           other, src_h, src_w, columns, first_x, tap_begin, tap_end, in_w, kernel_w, stride_w,
+                           dilation_h, dilation_w);
+            const int to = AT(dst, n, oh, first_col, channel), with = AT(residual, n, oh, first_col, channel);
+            for (int m = 0; m < min(MR, columns); ++m)
+                store_row(sums + m * NR, dst + to + m * dst_w, 1, residual + with + m * residual_w, 1, low, high,
+                          residual_order, activation, alpha, beta);
         }
     }
 }

@@ -65,6 +65,7 @@ PAIRS = {
         first=depthwise(21, image=(5, 6), batch=3, has_bias=False), outputs=19, has_bias=False
     ),
     "groups": Pair(first=depthwise(60, image=(6, 7)), outputs=54, groups=3),
+    "groups-across-panels": Pair(first=depthwise(30, image=(6, 7)), outputs=24, groups=3),
 }
 
 
