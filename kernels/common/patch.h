@@ -1,10 +1,9 @@
-// The kernel ENTRY: conv2d_patch__buffer.cl, and with POOL the maxima of 2 x 2 of its values.
+// The kernel ENTRY: conv2d_patch__buffer.cl, and with POOL the maxima over windows of its values.
 #ifndef CODL_PATCH_H
 #define CODL_PATCH_H
 
 #include "common/gemm_tile.h"
 #if POOL
-#define SIDE 2
 // A row of the tile through a frequent epilogue into the values of its output row.
 #define STORE_PIXEL(m)                                                  \
     if (left > m) {                                                     \
@@ -12,7 +11,6 @@
         EACH_IN_ROW(BOUND_VECTOR, m)                                    \
     }
 #else
-#define SIDE 1
 #define STORE_PIXEL(m)                                                                      \
     if (left > m) {                                                                         \
         __global float *d##m = to + (first + m) * dst_w;                                    \
@@ -40,44 +38,80 @@ static inline void clear(__local float *line, int count) {
 }
 
 #if POOL
-// Stores the maxima of 2 x 2 of the values of two output rows, `columns` pixels of `outputs` channels each.
-static inline void store_maxima(__global float *to, int step, __local const float *values, int columns, int outputs,
-                                int low, int high) {
-    for (int pixel = 0; pixel + 1 < columns; pixel += 2, to += step) {
-        __local const float *upper = values + pixel * outputs, *lower = upper + columns * outputs;
-        int c = low;
-        for (; c + VECTOR <= high; c += VECTOR) {
-            VEC best = (VEC)(-INFINITY);
-            TAKE_MAXIMUM(best, VLOAD(upper + c));
-            TAKE_MAXIMUM(best, VLOAD(upper + outputs + c));
-            TAKE_MAXIMUM(best, VLOAD(lower + c));
-            TAKE_MAXIMUM(best, VLOAD(lower + outputs + c));
-            VSTORE(best, to + c);
-        }
-        for (; c < high; ++c) {
-            float best = -INFINITY;
-            TAKE_MAXIMUM(best, upper[c]);
-            TAKE_MAXIMUM(best, upper[outputs + c]);
-            TAKE_MAXIMUM(best, lower[c]);
-            TAKE_MAXIMUM(best, lower[outputs + c]);
-            to[c] = best;
+// Does TAKE_TAP for every tap p of a window, in the order (kh, kw); `place` is where the window begins in a kept row.
+#define WALK_WINDOW(place, TAKE_TAP)                                                                       \
+    for (int row = top, kept = first_kept; row < bottom; ++row, kept = kept + 1 < kept_rows ? kept + 1 : 0) { \
+        __local const float *p = (place) + kept * line_floats;                                             \
+        for (int tap = 0; tap < taps; ++tap, p += outputs) TAKE_TAP                                        \
+    }
+#define TAKE_PAIR                                  \
+    {                                              \
+        TAKE_MAXIMUM(best_0, VLOAD(p));            \
+        TAKE_MAXIMUM(best_1, VLOAD(p + shift));    \
+    }
+#define TAKE_ONE TAKE_MAXIMUM(best, *p);
+
+// Stores maxima over windows of kept rows, `columns` pixels of `outputs` channels each: rows [top, bottom) of the
+// values, row r at r % kept_rows, and pixels from `left` on.
+static __attribute__((noinline)) void store_maxima(__global float *to, int step, int count,
+                                                   __local const float *values, int columns, int outputs,
+                                                   int kept_rows, int top, int bottom, int left, int window, int stride,
+                                                   int low, int high) {
+    const int line_floats = columns * outputs, first_kept = top % kept_rows;
+    for (int pixel = 0; pixel < count; ++pixel, to += step, left += stride) {
+        const int first = max(left, 0), taps = min(left + window, columns) - first;
+        __local const float *start = values + first * outputs;
+        if (high - low >= VECTOR) {
+            const int last = high - VECTOR;
+            for (int at = low; at < high; at += 2 * VECTOR) {
+                const int c = min(at, last), shift = min(at + VECTOR, last) - c;
+                VEC best_0 = (VEC)(-INFINITY), best_1 = best_0;
+                WALK_WINDOW(start + c, TAKE_PAIR)
+                VSTORE(best_0, to + c);
+                VSTORE(best_1, to + c + shift);
+            }
+        } else {
+            for (int c = low; c < high; ++c) {
+                float best = -INFINITY;
+                WALK_WINDOW(start + c, TAKE_ONE)
+                to[c] = best;
+            }
         }
     }
 }
+#define POOL_SCALARS                                                                                       \
+    int pool_row_begin, int pool_col_begin, int pool_row_end, int pool_col_end, int row_end, int item_rows, \
+        int pool_kernel_h, int pool_kernel_w, int pool_stride_h, int pool_stride_w, int pool_pad_h,         \
+        int pool_pad_w,
+#else
+#define POOL_SCALARS
 #endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
     __local float *patch, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
     int channel_end, int panel_begin, int panels, int inputs, int outputs, int in_h, int in_w, int kernel_h,
-    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, POOL_SCALARS EPILOGUE_SCALARS) {
     const int n = image_begin + get_global_id(2), columns = col_end - col_begin, x = col_begin * stride_w - pad_w;
     const int line_pixels = (columns - 1) * stride_w + kernel_w;
     const int line_floats = line_pixels * inputs, pixel_step = stride_w * inputs;
     const int seen_begin = clamp(-x, 0, line_pixels), seen_end = clamp(in_w - x, seen_begin, line_pixels);
-    const int last_start = max(0, outputs - VECTOR), first_row = row_begin + get_global_id(0) * SIDE;
-    for (int row = 0; row < SIDE; ++row) {
-        const int oh = first_row + row, y = oh * stride_h - pad_h;
+    const int last_start = max(0, outputs - VECTOR);
+#if POOL
+    __local float *kept = patch + kernel_h * line_floats;
+    const int pool_begin = pool_row_begin + get_global_id(0) * item_rows;
+    const int pool_end = min(pool_row_end, pool_begin + item_rows);
+    int oh = row_begin;
+    for (int pool_row = pool_begin; pool_row < pool_end; ++pool_row) {
+        const int window = pool_row * pool_stride_h - pool_pad_h;
+        const int top = max(row_begin, window), bottom = min(row_end, window + pool_kernel_h);
+        oh = max(oh, top);
+#else
+    int oh = row_begin + get_global_id(0);
+    const int bottom = oh + 1;
+#endif
+    for (; oh < bottom; ++oh) {
+        const int y = oh * stride_h - pad_h;
         for (int kh = 0; kh < kernel_h; ++kh) {
             __local float *line = patch + kh * line_floats;
             const bool is_row = y + kh >= 0 && y + kh < in_h;
@@ -87,7 +121,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
             clear(line + end * inputs, (line_pixels - end) * inputs);
         }
 #if POOL
-        __local float *values = patch + kernel_h * line_floats + row * columns * outputs;
+        __local float *values = kept + oh % pool_kernel_h * columns * outputs;
 #else
         __global float *to = dst + AT(dst, n, oh, col_begin, 0);
         __global const float *with = residual + AT(residual, n, oh, col_begin, 0);
@@ -123,8 +157,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         }
     }
 #if POOL
-    __global float *maxima = dst + AT(dst, n, first_row / SIDE, col_begin / SIDE, 0);
-    store_maxima(maxima, dst_w, patch + kernel_h * line_floats, columns, outputs, channel_begin, channel_end);
+        __global float *maxima = dst + AT(dst, n, pool_row, pool_col_begin, 0);
+        store_maxima(maxima, dst_w, pool_col_end - pool_col_begin, kept, columns, outputs, pool_kernel_h, top, bottom,
+                     pool_col_begin * pool_stride_w - pool_pad_w - col_begin, pool_kernel_w, pool_stride_w,
+                     channel_begin, channel_end);
+    }
 #endif
 }
 

@@ -1,4 +1,4 @@
-"""Convolutions with the maxima of 2 x 2 of their values in one kernel."""
+"""Convolutions with the maxima over windows of their values in one kernel."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from codl.catalog.spec import Implementation, Parameters, Selection
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Node, Tensor
 from codl.ir.ops import Activation, ActivationKind, Conv2d, Epilogue, Pool2d, PoolKind, ResidualOrder
-from codl.ir.regions import Region
+from codl.ir.regions import Boxes, Region
 from tests.catalog.nodes import device_info
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import ACTIVATIONS, assert_right, cut, run_node, run_onnx
@@ -34,7 +34,7 @@ def halved(op: Pool2d = HALVE, **facts: object) -> tuple[Graph, dict[str, FloatA
         "epilogue": RELU,
     }
     graph, feeds, values = build(Case(**(usual | facts)))  # type: ignore[arg-type]
-    pool = helper.make_node("MaxPool", ["v"], ["p"], kernel_shape=op.kernel, strides=op.stride)
+    pool = helper.make_node("MaxPool", ["v"], ["p"], kernel_shape=op.kernel, strides=op.stride, pads=op.pads)
     reference = run_onnx([pool], {"v": values})
     second = Node(name="pool", op=op, inputs=("y",), output="p")
     tensors = {**graph.tensors, "p": Tensor(name="p", shape=reference.shape)}
@@ -145,14 +145,27 @@ PATCHES: dict[str, dict[str, object]] = {
     "narrow": {"outputs": 5},
     "no-padding": {"pads": (0, 0, 0, 0), "inputs": 1},
 }
+WINDOWS = {
+    "halves": HALVE,
+    "overlapping": replace(HALVE, kernel=(3, 3), pads=(1, 1, 1, 1)),
+    "beyond-the-end": replace(HALVE, kernel=(3, 3), pads=(0, 0, 1, 1)),
+    "every-row": replace(HALVE, kernel=(3, 2), stride=(1, 1), pads=(2, 1, 0, 0)),
+    "apart": replace(HALVE, kernel=(1, 2), stride=(3, 3)),
+}
 
 
-@pytest.mark.parametrize("parameters", [(4, 2, 4), (6, 1, 8), (5, 3, 4)], ids=str)
+@pytest.mark.parametrize(
+    ("op", "parameters"),
+    [
+        *(pytest.param(op, (4, 2, 4), id=name) for name, op in WINDOWS.items()),
+        *(pytest.param(WINDOWS["overlapping"], tile, id=str(tile)) for tile in [(6, 1, 8), (5, 3, 4)]),
+    ],
+)
 @pytest.mark.parametrize("facts", PATCHES.values(), ids=PATCHES)
 def test_patches_agree_with_onnx_runtime_and_cuts_keep_bits(
-    device: Device, facts: dict[str, object], parameters: tuple[int, int, int]
+    device: Device, facts: dict[str, object], op: Pool2d, parameters: tuple[int, int, int]
 ) -> None:
-    graph, feeds, reference = halved(HALVE, **{"inputs": 3, "tile": (1, 1)} | facts)
+    graph, feeds, reference = halved(op, **{"inputs": 3, "tile": (1, 1)} | facts)
     shape = reference.shape
     if shape[1] < parameters[2]:
         pytest.skip("a vector is wider than all channels")
@@ -167,6 +180,32 @@ def test_patches_agree_with_onnx_runtime_and_cuts_keep_bits(
     )
     slices = [region for region in slices if not region.is_empty]
     assert_right(device, graph, feeds, reference, slices=slices, selection=selection)
+
+
+@pytest.mark.parametrize("op", WINDOWS.values(), ids=WINDOWS)
+def test_patches_have_the_bits_of_two_launches(device: Device, op: Pool2d) -> None:
+    graph, feeds, _ = halved(op, inputs=3, image=(21, 37), outputs=19, stride=(2, 2), tile=(1, 1))
+    feeds["x"][0, 1, 12, 12] = np.nan
+    first, second = graph.nodes
+    values = run_node(device, replace(graph, nodes=(first,), outputs=("y",)), feeds)
+    apart = run_node(device, replace(graph, nodes=(second,)), {"y": values})
+    parameters = {"MR": 4, "VECTORS": 2, "VECTOR": 4}
+    found = run_node(device, graph, feeds, selection=Selection(implementation=PATCH, parameters=parameters))
+    assert np.isnan(found).any()
+    np.testing.assert_array_equal(found.view(np.uint32), apart.view(np.uint32))
+
+
+def test_patches_share_rows_by_what_they_cost() -> None:
+    overlapping, apart = (
+        halved(WINDOWS[name], inputs=3, outputs=64, image=(112, 112))[0] for name in ("overlapping", "halves")
+    )
+    for graph, most in ((overlapping, 28), (apart, 14)):
+        node, info = graph.nodes[-1], device_info(16)
+        parameters = PATCH.accepts(node, graph, info)
+        assert parameters is not None
+        out = Boxes.of([Region.whole(graph.shape("p"))])
+        (batch,) = PATCH.describe(node, graph, out, info, parameters)
+        assert 1 < batch.scalars["item_rows"][0] <= most
 
 
 @pytest.mark.parametrize("kind", list(ActivationKind))

@@ -1,37 +1,61 @@
-"""Rows over two nodes: a convolution, and the maxima of 2 x 2 of its values behind it."""
+"""Rows over two nodes: a convolution, and the maxima over windows of its values behind it."""
 
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from codl.catalog.epilogue import PLAIN_ACTIVATIONS
+from codl.catalog.epilogue import PLAIN_ACTIVATIONS, epilogue_scalars
+from codl.catalog.gemm_tile import count_panels, list_tiles
 from codl.catalog.rows import conv2d_patch, conv2d_winograd
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, kernel_box, plain_arg
+from codl.catalog.rows.boxes import constants_like
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    Parameters,
+    busiest_share,
+    ceil_div,
+    kernel_box,
+    plain_arg,
+    spread,
+)
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Epilogue, Pool2d, PoolKind, ResidualOrder
-from codl.ir.regions import Boxes, input_boxes
+from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
 
 _SIDE = 2
 _MOST_ROW_BYTES = 256 << 10
-"""Most bytes of the values of two output rows: a part of a core's cache."""
+"""Most bytes of the values that a window's rows see: a part of a core's cache."""
+_ITEM_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 16, 20, 28, 32, 56)
+"""Rows of maxima that a work-item may take."""
+_ITEM_CYCLES, _LAUNCH_CYCLES, _BYTE_CYCLES = 500.0, 20_000.0, 0.1
+"""Work of a work-item, of a launch, and of a byte that is stored for another launch, in cycles."""
 
 
 def find_halved(node: Node, graph: Graph) -> Node | None:
     """Return the node whose values are read by ``node`` alone, which takes their maxima by 2 x 2."""
-    producer = graph.producers.get(node.inputs[0])
-    if producer is None or producer.output in graph.outputs or not _is_halving(node, graph):
+    return _find_only(node, graph) if _is_halving(node, graph) else None
+
+
+def _find_only(node: Node, graph: Graph) -> Node | None:
+    """Return the node whose values are read by ``node`` alone, which takes maxima of them."""
+    producer, op = graph.producers.get(node.inputs[0]), node.op
+    if producer is None or producer.output in graph.outputs or node.epilogue != Epilogue():
         return None
+    is_maximum = isinstance(op, Pool2d) and op.kind is PoolKind.MAX
     is_read_once = len(graph.consumers[producer.output]) == 1
-    return producer if is_read_once and producer.epilogue.residual is ResidualOrder.NONE else None
+    is_single = producer.epilogue.residual is ResidualOrder.NONE
+    return producer if is_maximum and is_read_once and is_single else None
 
 
 def _is_halving(node: Node, graph: Graph) -> bool:
-    """Return whether a node takes maxima of 2 x 2 beside each other, none of them cut by the image's end."""
+    """Return whether a node's windows are 2 x 2 beside each other, none of them cut by the image's end."""
     op = node.op
-    if not isinstance(op, Pool2d) or op.kind is not PoolKind.MAX or node.epilogue != Epilogue():
+    if not isinstance(op, Pool2d):
         return False
     sides = zip(graph.shape(node.inputs[0])[2:], graph.shape(node.output)[2:], strict=True)
     is_whole = all(_SIDE * result <= side for side, result in sides)
@@ -47,7 +71,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementation) 
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters, *, row: Implementation) -> bool:
-    convolution = find_halved(node, graph)
+    convolution = _find_only(node, graph)
     return convolution is not None and row.fits is not None and row.fits(convolution, graph, info, parameters)
 
 
@@ -64,29 +88,143 @@ def _describe(
     return *first, replace(last, written_bytes=FLOAT_BYTES * out.size)
 
 
+def find_pooled(node: Node, graph: Graph) -> Node | None:
+    """Return the node whose values ``node`` alone reads, which takes maxima over windows that see some."""
+    producer = _find_only(node, graph)
+    op = node.op
+    if producer is None or not isinstance(op, Pool2d) or op.dilation != (1, 1):
+        return None
+    sides = zip(graph.shape(node.inputs[0])[2:], graph.shape(node.output)[2:], strict=True)
+    sees_some = all(
+        pad < kernel and (result - 1) * stride - pad < side
+        for (side, result), kernel, stride, pad in zip(sides, op.kernel, op.stride, op.pads[:2], strict=True)
+    )
+    return producer if sees_some else None
+
+
 def _accept_patch(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementation) -> Parameters | None:
-    convolution, parameters = find_halved(node, graph), _accept(node, graph, info, row=row)
+    """Return the parameters of the convolution's own row, where one launch should take less time than two."""
+    convolution = find_pooled(node, graph)
+    parameters = None if convolution is None else row.accepts(convolution, graph, info)
     if (
         convolution is None
         or parameters is None
         or convolution.epilogue.activation.kind not in PLAIN_ACTIVATIONS
     ):
         return None
-    _, outputs, _, width = graph.shape(convolution.output)
-    most = min(_MOST_ROW_BYTES, info.local_memory_bytes // _SIDE)
-    is_small = FLOAT_BYTES * _SIDE * width * outputs <= most
-    return parameters if is_small and outputs >= parameters["VECTOR"] else None
+    images, outputs, height, width = graph.shape(convolution.output)
+    most = min(_MOST_ROW_BYTES, info.local_memory_bytes // 2)
+    if FLOAT_BYTES * _pooling(node).kernel[0] * width * outputs > most or outputs < parameters["VECTOR"]:
+        return None
+    line = _count_line_cycles(convolution, graph, np.array([width]), info, parameters)
+    one = np.ones(1, np.int64)
+    _, (together,) = _share(node, one * graph.shape(node.output)[2], one * images, line, units=info.units)
+    moved = 2 * FLOAT_BYTES * images * outputs * height * width * _BYTE_CYCLES
+    apart = (float(line[0]) * images * height + moved) / info.units + _LAUNCH_CYCLES
+    return parameters if together < apart else None
+
+
+def _pooling(node: Node) -> Pool2d:
+    assert isinstance(node.op, Pool2d)
+    return node.op
+
+
+def _count_line_cycles(
+    convolution: Node, graph: Graph, columns: IntArray, info: DeviceInfo, parameters: Parameters
+) -> npt.NDArray[np.float64]:
+    """Return what a row of so many values costs, [count]."""
+    tiles = list_tiles(parameters["VECTOR"], info.vector_width, info.vector_registers)
+    index = tiles.find(parameters)
+    depth = prod(graph.shape(convolution.inputs[1])[1:])
+    panels = count_panels(graph.shape(convolution.output)[1], parameters)
+    tile = panels * (depth * tiles.step_cycles[index] + tiles.end_cycles[index])
+    return np.asarray(ceil_div(columns, parameters["MR"]) * tile)
+
+
+def _share(
+    node: Node, rows: IntArray, images: IntArray, line: npt.NDArray[np.float64], *, units: int
+) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Return the rows of maxima of a work-item and the cycles of the busiest unit, each [count]."""
+    sizes = np.minimum(np.array(_ITEM_ROWS)[:, None], rows[None])
+    items = spread(ceil_div(rows, sizes) * images, units)
+    total = items * (_ITEM_CYCLES + _count_lines(node, sizes) * line)
+    best = np.argmin(total, axis=0)[None]
+    return np.take_along_axis(sizes, best, 0)[0], np.take_along_axis(total, best, 0)[0]
+
+
+def _count_lines(node: Node, rows: IntArray) -> IntArray:
+    """Return the rows of values that so many rows of maxima see."""
+    kernel, stride = _pooling(node).kernel[0], _pooling(node).stride[0]
+    return (rows - 1) * min(stride, kernel) + kernel
+
+
+def _count_outside(node: Node, graph: Graph) -> int:
+    """Return the most rows outside the values that the windows of a work-item see."""
+    op, (height, rows) = _pooling(node), (graph.shape(name)[2] for name in (node.inputs[0], node.output))
+    return op.pads[0] + max(0, (rows - 1) * op.stride[0] - op.pads[0] + op.kernel[0] - height)
 
 
 def _describe_patch(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters, *, row: Implementation
 ) -> tuple[LaunchBatch, ...]:
-    (batch,) = _describe(node, graph, out, info, parameters, row=row)
+    convolution, op, (values,) = find_pooled(node, graph), _pooling(node), input_boxes(node, graph, out)
+    assert convolution is not None
+    (batch,) = row.describe(convolution, graph, values, info, parameters)
     assert batch.local is not None
-    begin, end = kernel_box(out)
-    values = _SIDE * _SIDE * (end - begin)[:, 2] * graph.shape(node.output)[1]
-    size = batch.global_size // np.array([_SIDE, 1, 1])
-    return (replace(batch, global_size=size, local=batch.local + values),)
+    assert batch.panel_begin is not None
+    assert batch.panel_end is not None
+    (begin, end), (first, last) = kernel_box(out), kernel_box(values)
+    rows, images, columns = (end - begin)[:, 1], (end - begin)[:, 0], (last - first)[:, 2]
+    line = _count_line_cycles(convolution, graph, columns, info, parameters)
+    item_rows, _ = _share(node, rows, images, line, units=info.units)
+    global_size = np.stack([ceil_div(rows, item_rows), np.ones_like(rows), images], axis=1)
+    lines = _count_lines(node, item_rows)
+    tiles = ceil_div(columns, parameters["MR"]) * (batch.panel_end - batch.panel_begin)
+    busiest = spread(global_size.prod(axis=1), info.units) * lines
+    depth = prod(graph.shape(convolution.inputs[1])[1:])
+    panel = parameters["VECTORS"] * parameters["VECTOR"]
+    result = plain_arg(node.output, graph.shape(node.output))
+    scalars = dict(batch.scalars)
+    epilogue = {name: scalars.pop(name) for name in epilogue_scalars(convolution.epilogue, out.count)}
+    pooling = {
+        "pool_row_begin": begin[:, 1],
+        "pool_col_begin": begin[:, 2],
+        "pool_row_end": end[:, 1],
+        "pool_col_end": end[:, 2],
+        "row_end": last[:, 1],
+        "item_rows": item_rows,
+        **constants_like(
+            out,
+            pool_kernel_h=op.kernel[0],
+            pool_kernel_w=op.kernel[1],
+            pool_stride_h=op.stride[0],
+            pool_stride_w=op.stride[1],
+            pool_pad_h=op.pads[0],
+            pool_pad_w=op.pads[1],
+        ),
+    }
+    return (
+        replace(
+            batch,
+            entry=_name(row),
+            tensors=(result, batch.tensors[1], result),
+            global_size=global_size,
+            local=batch.local + op.kernel[0] * columns * graph.shape(node.output)[1],
+            scalars={**scalars, **pooling, **epilogue},
+            busiest_flops=busiest_share(
+                2
+                * depth
+                * parameters["MR"]
+                * panel
+                * tiles
+                * np.maximum(lines - _count_outside(node, graph), 1),
+                full_items=rows // item_rows * images,
+                units=info.units,
+            ),
+            units={"steps": busiest * tiles * depth, "tiles": busiest * tiles, "items": busiest},
+            written_bytes=FLOAT_BYTES * out.size,
+        ),
+    )
 
 
 def _name(row: Implementation) -> str:
