@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ _CLASSES: Mapping[str, type] = {
     for name, found in vars(ops).items()
     if isinstance(found, type) and (is_dataclass(found) or issubclass(found, StrEnum))
 }
+_KEYS = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 _POOL = 1 << 20
 """Random weights that are drawn."""
 
@@ -48,7 +49,7 @@ class Layer:
     @property
     def key(self) -> str:
         """Text by which the layer is known: equal for equal layers, whoever uses them."""
-        return json.dumps(_describe(self), separators=(",", ":"), sort_keys=True)
+        return _KEYS.encode(_describe(self))
 
     def make_graph(self) -> Graph:
         """Return a graph of this operator, with those before it; constants are zeros that take no memory."""
@@ -195,14 +196,20 @@ def parse_layer(told: Mapping[str, Any]) -> Layer:
 
 
 def _describe(layer: Layer) -> dict[str, Any]:
-    described = {"op": _encode(layer.op), "inputs": layer.inputs, "output": layer.output}
+    described = {"op": _encode_known(layer.op), "inputs": layer.inputs, "output": layer.output}
     if layer.constants:
         described["constants"] = layer.constants
     if layer.epilogue != Epilogue():
-        described["epilogue"] = _encode(layer.epilogue)
+        described["epilogue"] = _encode_known(layer.epilogue)
     if layer.before:
         described["before"] = [_describe(one) for one in layer.before]
     return described
+
+
+@lru_cache(maxsize=1024)
+def _encode_known(value: Op | Epilogue) -> Any:
+    """Return what `_encode` does; of all layers of a network few are different."""
+    return _encode(value)
 
 
 def _encode(value: Any) -> Any:

@@ -156,9 +156,16 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         return {}
     sides = tuple(side for side in (4, 2) if all(cell % side == 0 for cell in op.tile))
     layer = _Layer(
-        lanes=lanes, inputs=inputs, outputs=outputs, images=images, image=(image[0], image[1]), sides=sides
+        lanes=lanes,
+        inputs=inputs,
+        outputs=outputs,
+        images=images,
+        image=(image[0], image[1]),
+        sides=sides,
+        is_fetching=can_fetch(info),
+        local_bytes=min(info.local_memory_bytes, _CACHE_BYTES),
     )
-    return {is_fused: dict(parameters) for is_fused, parameters in _choose_sizes(layer, info).items()}
+    return {is_fused: dict(parameters) for is_fused, parameters in _choose_sizes(layer).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +180,14 @@ class _Layer:
     """Rows and columns of the output."""
     sides: tuple[int, ...]
     """Tiles that the operator may be computed in."""
+    is_fetching: bool
+    """Whether the device can ask for memory ahead."""
+    local_bytes: int
+    """Of local memory that a work-group may take."""
 
 
 @lru_cache(maxsize=1024)
-def _choose_sizes(layer: _Layer, info: DeviceInfo) -> Mapping[bool, Parameters]:
+def _choose_sizes(layer: _Layer) -> Mapping[bool, Parameters]:
     lanes, inputs, outputs, images = layer.lanes, layer.inputs, layer.outputs, layer.images
     (rows, columns), weights = layer.image, 9 * layer.inputs * layer.outputs
     plain = 2 * weights * images * rows * columns * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
@@ -184,7 +195,7 @@ def _choose_sizes(layer: _Layer, info: DeviceInfo) -> Mapping[bool, Parameters]:
     for tile in layer.sides:
         tiles = -(-rows // tile) * -(-columns // tile)
         filters = points_of(tile) * inputs * outputs
-        is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and can_fetch(info)
+        is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and layer.is_fetching
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
         for vectors, height in _iterate_sizes(lanes, outputs):
             sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
@@ -194,7 +205,7 @@ def _choose_sizes(layer: _Layer, info: DeviceInfo) -> Mapping[bool, Parameters]:
             products = 2 * lanes * steps * (height * vectors + _STEP_COST)
             moved = _count_staged(filters, blocks * height, inputs + outputs, tile)
             work = {False: products * _STAGED_GAIN[vectors] + moved}
-            if vectors <= _FUSED_VECTORS and fits_fused(inputs, parameters, info):
+            if vectors <= _FUSED_VECTORS and _fits_bytes(inputs, parameters, layer.local_bytes):
                 work[True] = products + _count_fused(filters, blocks)
             for is_fused, total in work.items():
                 if total + transforms < best.get(is_fused, (plain,))[0]:
@@ -236,7 +247,11 @@ def fits_node(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters
 
 def fits_fused(inputs: int, parameters: Parameters, info: DeviceInfo) -> bool:
     """Return whether local memory holds the inputs and products of a work-item's tiles."""
-    return fused_floats(inputs, parameters) * FLOAT_BYTES <= min(info.local_memory_bytes, _CACHE_BYTES)
+    return _fits_bytes(inputs, parameters, min(info.local_memory_bytes, _CACHE_BYTES))
+
+
+def _fits_bytes(inputs: int, parameters: Parameters, local_bytes: int) -> bool:
+    return fused_floats(inputs, parameters) * FLOAT_BYTES <= local_bytes
 
 
 def iterate_points(tile: int) -> Iterator[float]:

@@ -6,6 +6,7 @@ features are amounts of work that take time, so that their coefficients are time
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def _list_amounts(
     batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogue: Epilogue
 ) -> Mapping[str, Any]:
     """Return by name what one launch does, [count] each."""
-    groups = batch.global_size.prod(axis=1) / np.prod(batch.local_size)
+    groups = batch.global_size.prod(axis=1) / prod(batch.local_size)
     amounts: dict[str, Any] = {"launches": np.ones(len(groups)), **list_traffic(batch, epilogue, info)}
     if info.units > 1:
         amounts["woken"] = np.minimum(groups, info.units) - 1

@@ -132,7 +132,8 @@ def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[
         out = asked[0].out if len(asked) == 1 else OutputBoxes.join([one.out for one in asked], stack)
         parameters = repeat_all([one.parameters for one in selections], counts)
         describe, info = selections[0].implementation.describe, predictors[devices[0]].info
-        batches = describe(stack.node, stack.graph, out, info, parameters)
+        with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
+            batches = describe(stack.node, stack.graph, out, info, parameters)
         sorts = tuple([find_sort(batch) for batch in batches])
         group = groups.setdefault((kind, devices, sorts), _Group(devices))
         group.questions += places

@@ -178,7 +178,9 @@ def _make_axes(
         values.take(np.concatenate(places) + starts, axis=1)
         for places in ([spread.before for spread in spreads], [spread.after for spread in spreads])
     )
-    slices = np.maximum(before * (1 - part) + after * part, 0.0)
+    before *= 1 - part  # in place: there are many
+    after *= part
+    slices = np.maximum(np.add(before, after, out=before), 0.0, out=before)
     slices[:, stops - 1] = 0.0
     for (place, ruler, _), stop in zip(wanted, stops.tolist(), strict=True):
         found[place][ruler.axis] = AxisTable(

@@ -1,6 +1,7 @@
 """Bytes that a launch moves: of which tensors, by the busiest unit, from beyond caches of which sizes."""
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,7 @@ def list_traffic(batch: LaunchBatch, epilogue: Epilogue, info: DeviceInfo) -> Ma
     from far when a unit's share of them all leaves its cache.
     """
     read, written = batch.read_bytes.astype(np.float64), batch.written_bytes.astype(np.float64)
-    groups = batch.global_size.prod(axis=1) / np.prod(batch.local_size)
+    groups = batch.global_size.prod(axis=1) / prod(batch.local_size)
     busy = imbalance(groups, info)
     constants = np.minimum(count_constants(batch), read)
     residual = written if epilogue.residual is not ResidualOrder.NONE else 0 * written

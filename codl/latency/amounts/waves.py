@@ -8,6 +8,7 @@ Groups beyond what it keeps wait for the next wave.
 
 from collections.abc import Mapping
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def split_waves(
     """
     if info.kind is not DeviceKind.GPU:
         return {}
-    size = int(np.prod(batch.local_size))
+    size = prod(batch.local_size)
     groups = batch.global_size.prod(axis=1) / size
     shared = groups * -(-size // info.work_group_multiple) / info.units
     """Groups of one warp each, or as many as the larger ones count for, on each unit."""
