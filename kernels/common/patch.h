@@ -38,6 +38,9 @@ static inline void clear(__local float *line, int count) {
 }
 
 #if POOL
+// Lanes behind the last value of a row keep rows out of the same cache sets.
+#define ROW_PADDING 16
+
 // Does TAKE_TAP for every tap p of a window, in the order (kh, kw); `place` is where the window begins in a kept row.
 #define WALK_WINDOW(place, TAKE_TAP)                                                                       \
     for (int row = top, kept = first_kept; row < bottom; ++row, kept = kept + 1 < kept_rows ? kept + 1 : 0) { \
@@ -57,7 +60,7 @@ static __attribute__((noinline)) void store_maxima(__global float *to, int step,
                                                    __local const float *values, int columns, int outputs,
                                                    int kept_rows, int top, int bottom, int left, int window, int stride,
                                                    int low, int high) {
-    const int line_floats = columns * outputs, first_kept = top % kept_rows;
+    const int line_floats = columns * outputs + ROW_PADDING, first_kept = top % kept_rows;
     for (int pixel = 0; pixel < count; ++pixel, to += step, left += stride) {
         const int first = max(left, 0), taps = min(left + window, columns) - first;
         __local const float *start = values + first * outputs;
@@ -79,6 +82,31 @@ static __attribute__((noinline)) void store_maxima(__global float *to, int step,
         }
     }
 }
+
+// Computes a row of values from its patch. Out of line: beside the pooling it takes a tenth longer.
+static __attribute__((noinline)) void convolve_line(__local float *values, __local const float *patch, int columns,
+                                                    int line_floats, int pixel_step, __global const float *weights,
+                                                    int panel_begin, int panels, int kernel_h, int run_floats,
+                                                    int outputs, int activation, float alpha, float beta) {
+    const int last_start = outputs - VECTOR;
+    PLAIN_BOUNDS
+    for (int first = 0; first < columns; first += MR) {
+        const int left = columns - first;
+        __global const float *weight = weights;
+        for (int panel = 0; panel < panels; ++panel) {
+            const int first_channel = (panel_begin + panel) * PANEL;
+            EACH_VECTOR(PLACE_VECTOR)
+            REPEAT(MR, DECLARE_PIXEL)
+            START_TILE
+            for (int kh = 0; kh < kernel_h; ++kh) {
+                ACCUMULATE(run_floats)
+                REPEAT(MR, NEXT_LINE)
+            }
+            REPEAT(MR, STORE_PIXEL)
+        }
+    }
+}
+
 #define POOL_SCALARS                                                                                       \
     int pool_row_begin, int pool_col_begin, int pool_row_end, int pool_col_end, int row_end, int item_rows, \
         int pool_kernel_h, int pool_kernel_w, int pool_stride_h, int pool_stride_w, int pool_pad_h,         \
@@ -96,7 +124,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
     const int line_pixels = (columns - 1) * stride_w + kernel_w;
     const int line_floats = line_pixels * inputs, pixel_step = stride_w * inputs;
     const int seen_begin = clamp(-x, 0, line_pixels), seen_end = clamp(in_w - x, seen_begin, line_pixels);
-    const int last_start = max(0, outputs - VECTOR);
 #if POOL
     __local float *kept = patch + kernel_h * line_floats;
     const int pool_begin = pool_row_begin + get_global_id(0) * item_rows;
@@ -107,6 +134,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         const int top = max(row_begin, window), bottom = min(row_end, window + pool_kernel_h);
         oh = max(oh, top);
 #else
+    const int last_start = max(0, outputs - VECTOR);
     int oh = row_begin + get_global_id(0);
     const int bottom = oh + 1;
 #endif
@@ -121,11 +149,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
             clear(line + end * inputs, (line_pixels - end) * inputs);
         }
 #if POOL
-        __local float *values = kept + oh % pool_kernel_h * columns * outputs;
+        convolve_line(kept + oh % pool_kernel_h * (columns * outputs + ROW_PADDING), patch, columns, line_floats,
+                      pixel_step, weights, panel_begin, panels, kernel_h, kernel_w * inputs, outputs, activation, alpha,
+                      beta);
 #else
         __global float *to = dst + AT(dst, n, oh, col_begin, 0);
         __global const float *with = residual + AT(residual, n, oh, col_begin, 0);
-#endif
         for (int first = 0; first < columns; first += MR) {
             const int left = columns - first;
             __global const float *weight = weights;
@@ -139,9 +168,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
                     REPEAT(MR, NEXT_LINE)
                 }
                 PLAIN_BOUNDS
-#if POOL
-                REPEAT(MR, STORE_PIXEL)
-#else
                 const int low = channel_begin, high = channel_end;
                 if (IS_PLAIN_EPILOGUE && low <= start_0 && high >= min(first_channel + PANEL, outputs) &&
                     outputs >= VECTOR) {
@@ -152,9 +178,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
 #define STORE_PIXEL_ROW STORE_ANY_ROW
                     REPEAT(MR, STORE_PIXEL)
                 }
-#endif
             }
         }
+#endif
     }
 #if POOL
         __global float *maxima = dst + AT(dst, n, pool_row, pool_col_begin, 0);

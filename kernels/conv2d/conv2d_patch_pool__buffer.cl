@@ -5,7 +5,7 @@
 // Arguments
 //   as there, but for dst [N, PH, PW, OC]; the box is that of the values, all that its windows see; no residual is
 //   read, the activation is a frequent one (common/plain.h), OC at least VECTOR
-//   patch     with the last rows of values behind it, float [pool_kernel_h, columns, OC]
+//   patch     with the last rows of values behind it, float [pool_kernel_h, columns * OC + 16]
 //   scalars   before the epilogue: first row and column of the maxima, their ends, the end of the values' rows, rows of
 //             maxima a work-item takes, window, stride and padding of the pooling
 // Launch      global (ceil(rows of maxima / item_rows), 1, images)   local (1, 1, 1)

@@ -30,6 +30,8 @@ from codl.machine import DeviceInfo
 _SIDE = 2
 _MOST_ROW_BYTES = 256 << 10
 """Most bytes of the values that a window's rows see: a part of a core's cache."""
+_ROW_PADDING = 16
+"""ROW_PADDING of the kernel."""
 _ITEM_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 16, 20, 28, 32, 56)
 """Rows of maxima that a work-item may take."""
 _ITEM_CYCLES, _LAUNCH_CYCLES, _BYTE_CYCLES = 500.0, 20_000.0, 0.1
@@ -209,7 +211,7 @@ def _describe_patch(
             entry=_name(row),
             tensors=(result, batch.tensors[1], result),
             global_size=global_size,
-            local=batch.local + op.kernel[0] * columns * graph.shape(node.output)[1],
+            local=batch.local + op.kernel[0] * (columns * graph.shape(node.output)[1] + _ROW_PADDING),
             scalars={**scalars, **pooling, **epilogue},
             busiest_flops=busiest_share(
                 2
