@@ -19,8 +19,8 @@ from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.machine import DeviceInfo
 
-_LEAST_POOL = 1 << 22
-"""Floats."""
+_POOL, _POOLS = 1 << 21, 12
+"""Floats of a pool, and how many there are."""
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
 
@@ -69,7 +69,10 @@ class Case:
 
 
 class ConstantPool:
-    """Random weights of a device, the same ones for all cases: making them takes longer than using them.
+    """Random weights of a device, the same ones for many cases: making them takes longer than using them.
+
+    Small ones come from one pool after the other: in a network no operator finds its own where another one
+    has just walked.
 
     Args:
         device: Where they are.
@@ -77,8 +80,9 @@ class ConstantPool:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._host = allocate_host(0)
-        self._buffer: Any = None
+        self._pools: list[tuple[Any, FloatArray]] = []
+        self._taken = 0
+        self._large: tuple[Any, FloatArray] | None = None
 
     def take(self, floats: int) -> tuple[Any, FloatArray]:
         """Return a buffer of at least so many values, and the same memory as an array where the host sees it.
@@ -86,11 +90,20 @@ class ConstantPool:
         Raises:
             DeviceError: The driver refused memory.
         """
-        if self._buffer is None or self._host.size < floats:
-            self._host = allocate_host(max(floats, 2 * self._host.size, _LEAST_POOL))
-            self._host[:] = draw_values(self._host.size)
-            self._buffer = self._device.upload(self._host)
-        return self._buffer, self._host
+        if floats > _POOL:
+            if self._large is None or self._large[1].size < floats:
+                known = 0 if self._large is None else self._large[1].size
+                self._large = self._make(max(floats, 2 * known))
+            return self._large
+        if len(self._pools) < _POOLS:
+            self._pools.append(self._make(_POOL))
+        self._taken += 1
+        return self._pools[self._taken % len(self._pools)]
+
+    def _make(self, floats: int) -> tuple[Any, FloatArray]:
+        host = allocate_host(floats)
+        host[:] = draw_values(floats)
+        return self._device.upload(host), host
 
 
 class PreparedCase:
