@@ -34,6 +34,8 @@ _ROW_PADDING = 16
 """ROW_PADDING of the kernel."""
 _ITEM_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 16, 20, 28, 32, 56)
 """Rows of maxima that a work-item may take."""
+_LATE_SHARE = 0.1
+"""Share of a work-item that a compute unit waits for the others' last one."""
 _ITEM_CYCLES, _LAUNCH_CYCLES, _BYTE_CYCLES = 500.0, 20_000.0, 0.1
 """Work of a work-item, of a launch, and of a byte that is stored for another launch, in cycles."""
 
@@ -149,7 +151,7 @@ def _share(
     """Return the rows of maxima of a work-item and the cycles of the busiest unit, each [count]."""
     sizes = np.minimum(np.array(_ITEM_ROWS)[:, None], rows[None])
     items = spread(ceil_div(rows, sizes) * images, units)
-    total = items * (_ITEM_CYCLES + _count_lines(node, sizes) * line)
+    total = (items + _LATE_SHARE) * (_ITEM_CYCLES + _count_lines(node, sizes) * line)
     best = np.argmin(total, axis=0)[None]
     return np.take_along_axis(sizes, best, 0)[0], np.take_along_axis(total, best, 0)[0]
 
