@@ -208,6 +208,15 @@ def test_patches_take_more_rows_where_windows_overlap() -> None:
     assert 56 > taken["overlapping"] > taken["halves"]
 
 
+def test_patches_and_values_share_local_memory() -> None:
+    graph, _, _ = halved(inputs=3, outputs=16, image=(64, 200), kernel=(13, 13), pads=(6, 6, 6, 6))
+    node, info = graph.nodes[-1], device_info(16)
+    patch_bytes, value_bytes = 4 * 13 * 212 * 3, 4 * 2 * (200 * 16 + 16)
+    enough = patch_bytes + value_bytes
+    assert PATCH.accepts(node, graph, replace(info, local_memory_bytes=enough)) is not None
+    assert PATCH.accepts(node, graph, replace(info, local_memory_bytes=enough - 1)) is None
+
+
 @pytest.mark.parametrize("kind", list(ActivationKind))
 def test_patches_take_frequent_activations(device: Device, kind: ActivationKind) -> None:
     activation = Activation(kind=kind, alpha=0.1, beta=0.6)

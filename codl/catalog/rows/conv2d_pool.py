@@ -24,7 +24,7 @@ from codl.catalog.spec import (
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Epilogue, Pool2d, PoolKind, ResidualOrder
-from codl.ir.regions import Boxes, IntArray, input_boxes
+from codl.ir.regions import Boxes, IntArray, Region, input_boxes
 from codl.machine import DeviceInfo
 
 _SIDE = 2
@@ -125,7 +125,12 @@ def _accept_patch(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementa
     _, (together,) = _share(node, one * graph.shape(node.output)[2], one * images, line, units=info.units)
     moved = 2 * FLOAT_BYTES * images * outputs * height * width * _BYTE_CYCLES
     apart = (float(line[0]) * images * height + moved) / info.units + _LAUNCH_CYCLES
-    return parameters if together < apart else None
+    if together >= apart:
+        return None
+    whole = Boxes.of([Region.whole(graph.shape(node.output))])
+    (batch,) = _describe_patch(node, graph, whole, info, parameters, row=row)
+    assert batch.local is not None
+    return parameters if FLOAT_BYTES * int(batch.local[0]) <= info.local_memory_bytes else None
 
 
 def _pooling(node: Node) -> Pool2d:
