@@ -118,7 +118,7 @@ def _list_amounts(
     if info.units > 1:
         amounts["woken"] = np.minimum(groups, info.units) - 1
     amounts |= {name: units.astype(np.float64) for name, units in batch.units.items()}
-    if "item_rows" in batch.scalars and "items" in batch.units:
+    if {"item_rows", "item_channels"} <= set(batch.scalars) and "items" in batch.units:
         amounts |= list_lines(batch, parameters, epilogue)
     if {"MR", "VECTOR"} <= set(parameters) and {"steps", "tiles"} <= set(batch.units):
         amounts |= list_tiles(batch, parameters, epilogue)

@@ -1,5 +1,6 @@
 """The workload: the same at every start, slices inside their layers, both sides of a step."""
 
+from dataclasses import replace
 from itertools import islice, pairwise
 
 import numpy as np
@@ -7,7 +8,16 @@ import pytest
 
 from codl.ir.boxes import Boxes, Region
 from codl.profiler.case import Case
-from codl.profiler.workload import RowWork, iterate_near, iterate_row, load_workload, merge, share_out
+from codl.profiler.training import describe_boxes
+from codl.profiler.workload import (
+    RowWork,
+    iterate_near,
+    iterate_row,
+    load_pairs,
+    load_workload,
+    merge,
+    share_out,
+)
 from tests.catalog.nodes import device_info
 
 INFO = device_info(8)
@@ -125,3 +135,14 @@ def test_layers_that_networks_spend_most_on_come_first() -> None:
     assert used == sorted(used, reverse=True)
     wholes = [case.layer for case in islice(iterate_row(work, info), 60)]
     assert len({layer.key for layer in work.layers[:10]} & {layer.key for layer in wholes}) >= 8
+
+
+def test_features_of_all_that_is_measured_are_known() -> None:
+    """Launches of several nodes have arguments of other kernels, but not all that those have."""
+    for units in (1, 4):
+        info = replace(device_info(16), units=units)
+        for work in share_out((*load_workload(), *load_pairs()), info):
+            for case in islice(iterate_row(work, info), 6):
+                found = describe_boxes(case.layer, case.selection, Boxes.of([case.region]), info)
+                assert np.isfinite(found.values).all()
+                assert (found.values >= 0).all()
