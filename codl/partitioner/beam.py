@@ -42,8 +42,8 @@ class Arrivals:
 class _Origin:
     """What ways from one state have in common."""
 
-    owned: dict[str, Owned]
-    """Tensors that are read behind the place."""
+    cuts: dict[str, int]
+    """Of tensors that are read behind the place, as `State` has them."""
     key: int
 
 
@@ -56,6 +56,8 @@ class _Step:
     """Tensor, axis and each device's interval."""
     owned: dict[str, Owned]
     """What the step publishes for those behind the place."""
+    cuts: dict[str, int]
+    """How that is divided."""
     key: int
 
 
@@ -66,16 +68,17 @@ class Beam:
         arrivals: All ways to the place.
         live: Tensors that are read behind it.
         width: As how many are kept in each ranking.
+        numbers: Of what states have in common, for all places: numbers are compared faster.
     """
 
-    def __init__(self, arrivals: Sequence[Arrivals], live: Container[str], *, width: int) -> None:
-        self._arrivals, self._live, self._width = arrivals, live, width
+    def __init__(
+        self, arrivals: Sequence[Arrivals], live: Container[str], *, width: int, numbers: dict[object, int]
+    ) -> None:
+        self._arrivals, self._live, self._width, self._numbers = arrivals, live, width, numbers
         self._starts = [0, *accumulate(arrival.host_us.size for arrival in arrivals)]
         self._origins: dict[int, _Origin] = {}
         self._steps: dict[tuple[int, int], _Step] = {}
         self._found: dict[object, State] = {}
-        self._keys: dict[object, int] = {}
-        """Numbers of what states have in common: pairs of them are compared faster."""
 
     def select(self) -> list[State]:
         """Return the earliest states, and those with the least work behind them."""
@@ -108,9 +111,8 @@ class Beam:
 
     def _note_origin(self, state: State) -> _Origin:
         live = self._live
-        owned = {name: one for name, one in state.owned.items() if name in live}
-        key = tuple([(name, one[: 1 + 2 * count_devices(one)]) for name, one in owned.items()])
-        origin = self._origins[id(state)] = _Origin(owned, self._number(key))
+        cuts = {name: cut for name, cut in state.cuts.items() if name in live}
+        origin = self._origins[id(state)] = _Origin(cuts, self._number(tuple(cuts.values())))
         return origin
 
     def _note_step(self, number: int, candidate: int) -> _Step:
@@ -121,26 +123,27 @@ class Beam:
 
     def _make_step(self, options: Options, place: int) -> _Step:
         batch, index = options.batches[options.owners[place]], options.indices[place]
+        live = self._live
         owned = {
             name: own(batch.axis, bounds[index].tolist(), since=batch.first)
             for name, bounds in batch.bounds.items()
-            if name in self._live
+            if name in live
         }
+        cuts = {name: self._number((name, one[: 1 + 2 * count_devices(one)])) for name, one in owned.items()}
         return _Step(
             choice=Choice(first=batch.first, last=batch.last, batch=batch, index=index),
             reads=[
                 (name, reading.axis, reading.low[index].tolist(), reading.high[index].tolist())
                 for name, reading in batch.reads.items()
-                if name in self._live
+                if name in live
             ],
             owned=owned,
-            key=self._number(
-                tuple([(name, one[: 1 + 2 * count_devices(one)]) for name, one in owned.items()])
-            ),
+            cuts=cuts,
+            key=self._number(tuple(cuts.values())),
         )
 
     def _number(self, key: object) -> int:
-        return self._keys.setdefault(key, len(self._keys))
+        return self._numbers.setdefault(key, len(self._numbers))
 
 
 def _arrive(
@@ -153,16 +156,18 @@ def _arrive(
     step: _Step,
 ) -> State:
     before, first = arrival.states[index], step.choice.first
-    owned = origin.owned | step.owned
+    known = before.owned
+    owned = {name: known[name] for name in origin.cuts} | step.owned
     for name, axis, lows, highs in step.reads:
-        if name in origin.owned:
-            owned[name] = send(origin.owned[name], axis, lows, highs)
+        if name in origin.cuts:
+            owned[name] = send(known[name], axis, lows, highs)
     is_met = arrival.is_met[index, candidate].tolist()
     return State(
         clock=clock,
         host_us=float(arrival.host_us[index, candidate]),
         met=tuple([first if now else then for now, then in zip(is_met, before.met, strict=True)]),
         owned=owned,
+        cuts=origin.cuts | step.cuts,
         before=before,
         choice=step.choice,
     )

@@ -64,9 +64,7 @@ class Pricer:
 
     def price_all(self, plans: Sequence[Plan], arrangement: Arrangement) -> list[Plan]:
         """Return what `price` does for plans over the same devices, without the best device alone."""
-        walks = self._walk(plans, arrangement)
-        self._durations.learn(piece for walk in walks for piece in walk.list_slices())
-        return [walk.run() for walk in walks]
+        return [walk.run() for walk in self._walk(plans, arrangement)]
 
     def price_step(self, plan: Plan, arrangement: Arrangement, step: int) -> Step:
         """Return a step with what it costs by itself, whatever devices do before and after it in the plan.
@@ -105,10 +103,12 @@ class Pricer:
             make_schedule(self.graph, plan, arrangement, shares=shares[start:stop])
             for plan, (start, stop) in zip(plans, pairwise(stops), strict=True)
         ]
-        return [
+        walks = [
             Walk(self._durations, plan, schedule, arrangement, predictors, spans=spans)
             for plan, schedule in zip(plans, schedules, strict=True)
         ]
+        self._durations.learn(piece for walk in walks for piece in walk.list_slices())
+        return walks
 
     @cached_property
     def _durations(self) -> Durations:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +67,8 @@ class DynamicProgram:
         self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
         self._devices, self._beam = devices, beam
         self._arrivals: list[list[Arrivals]] = [[] for _ in range(len(order) + 1)]
+        self._numbers: dict[object, int] = {}
+        """Of what states have in common."""
         self._from_host = set(graph.inputs) | {
             node.output for unit in order if unit.is_host for node in unit.nodes
         }
@@ -131,13 +134,15 @@ class DynamicProgram:
     def _begin(self) -> State:
         """Return the state before the first unit: nobody has done anything."""
         count = self._devices
-        return State(clock=(0.0,) * count, host_us=0.0, met=(-1,) * count, owned={}, before=None, choice=None)
+        return State(
+            clock=(0.0,) * count, host_us=0.0, met=(-1,) * count, owned={}, cuts={}, before=None, choice=None
+        )
 
     def _note_arrivals(self, states: Sequence[State], options: Options) -> None:
         """Note where some ways lead to from some states."""
-        before = np.array([state.clock for state in states])[:, None]
-        host_us = np.array([state.host_us for state in states])[:, None]
-        awaited, moving, queued = self._find_moves(states, options)
+        facts = np.array([(state.host_us, *state.clock, *state.met) for state in states])
+        host_us, before = facts[:, :1], facts[:, None, 1 : 1 + self._devices]
+        awaited, moving, queued = self._find_moves(states, options, facts[:, 1 + self._devices :])
         meeting_us = self._moves.find_meeting_us(awaited)
         ends = np.where(awaited, before, 0.0)
         latest = reduce(np.maximum, [ends[:, :, device] for device in range(self._devices)])
@@ -165,44 +170,57 @@ class DynamicProgram:
             )
 
     def _find_moves(
-        self, states: Sequence[State], options: Options
+        self, states: Sequence[State], options: Options, met: Floats
     ) -> tuple[Flags, Floats | None, Floats | None]:
         """Return who is waited for, and what it takes the host and the queues to move what is missing.
 
         They are [state, candidate, device], [state, candidate] and [state, candidate, device]; None where
         nothing of the kind takes time.
+
+        Args:
+            states: Where everything lies.
+            options: The candidates.
+            met: [state, device] As in `State`.
         """
         count, devices = len(options.busy_us), self._devices
         awaited = np.zeros((len(states), count, devices), bool)
         moving, queued = None, None
         if not self._moves.is_free:
             moving, queued = np.zeros((len(states), count)), np.zeros((len(states), count, devices))
-        met = np.array([state.met for state in states])
-        for tensor, demand in options.demands.items():
-            if tensor in self._from_host:
-                if queued is not None:
-                    self._bring_from_host(tensor, demand, queued)
+        places = []
+        for place, tensor in enumerate(options.demands.tensors):
+            if tensor not in self._from_host:
+                places.append(place)
+            elif queued is not None:
+                self._bring_from_host(tensor, options.demands.find(place), queued)
+        if not places:
+            return awaited, moving, queued
+        demands = options.demands.choose(places)
+        rows = np.array([[state.owned[tensor] for state in states] for tensor in demands.tensors])
+        # All that follows: [tensor, state, candidate, device].
+        low, high = rows[:, :, None, 1 : 1 + devices], rows[:, :, None, 1 + devices : 1 + 2 * devices]
+        sent, axes = rows[:, :, None, 2 + 2 * devices :], demands.axes[:, None, :, None]
+        needed_low, needed_high = demands.low[:, None], demands.high[:, None]
+        is_unmet = (met <= rows[:, :, 1 + 2 * devices, None])[:, :, None]
+        is_apart, is_something = rows[:, :, None, :1] != axes, high > low
+        is_missing = (
+            (sent[..., :devices] != axes)
+            | (sent[..., devices : 2 * devices] > needed_low)
+            | (sent[..., 2 * devices :] < needed_high)
+        ) & demands.is_any[:, None]
+        for shift in range(1, devices):
+            # Of each source, what the device so many places behind it reads.
+            order = (np.arange(devices) + shift) % devices
+            turned: Any = slice(None, None, -1) if devices == 2 else order
+            common = np.minimum(high, needed_high[..., turned]) - np.maximum(low, needed_low[..., turned])
+            crosses = (is_apart | (common > 0)) & is_missing[..., turned] & is_something
+            awaited |= np.logical_or.reduce(crosses & is_unmet, axis=0)
+            if moving is None or queued is None:
                 continue
-            rows = np.array([state.owned[tensor] for state in states])
-            low, high = rows[:, None, 1 : 1 + devices], rows[:, None, 1 + devices : 1 + 2 * devices]
-            sent = rows[:, None, 2 + 2 * devices :]
-            is_unmet = (met <= rows[:, 1 + 2 * devices, None])[:, None]
-            axes = demand.axes[:, None]
-            is_apart = rows[:, None, :1] != axes
-            is_missing = (
-                (sent[:, :, :devices] != axes)
-                | (sent[:, :, devices : 2 * devices] > demand.low)
-                | (sent[:, :, 2 * devices :] < demand.high)
-            ) & demand.is_any
-            for shift in range(1, devices):
-                # Of each source, what the device so many places behind it reads.
-                order = (np.arange(devices) + shift) % devices
-                common = np.minimum(high, demand.high[:, order]) - np.maximum(low, demand.low[:, order])
-                crosses = (is_apart | (common > 0)) & is_missing[:, :, order] & (high > low)
-                awaited |= crosses & is_unmet
-                if moving is not None and queued is not None:
-                    crossing = _Crossing(rows, order, crosses, common)
-                    awaited |= self._add_moves(states, tensor, demand, crossing, costs=(moving, queued))
+            for place, tensor in enumerate(demands.tensors):
+                crossing = _Crossing(rows[place], order, crosses[place], common[place])
+                costs = moving, queued
+                awaited |= self._add_moves(states, tensor, demands.find(place), crossing, costs=costs)
         return awaited, moving, queued
 
     def _add_moves(
@@ -283,7 +301,7 @@ class DynamicProgram:
         self._arrivals[position] = []
         tensors = {name for arrival in arrivals for name in arrival.list_tensors()}
         live = self._finder.list_published(tensors, position - 1)
-        return Beam(arrivals, live, width=self._beam).select()
+        return Beam(arrivals, live, width=self._beam, numbers=self._numbers).select()
 
     def _call(self, state: State, position: int) -> State:
         """Return the state behind a step of the host, which waits for all whose results it reads."""
@@ -299,6 +317,7 @@ class DynamicProgram:
             host_us=max([state.host_us, *ends]),
             met=state.met,
             owned=state.owned,
+            cuts=state.cuts,
             before=state,
             choice=Choice(first=position, last=position, batch=None, index=0),
         )

@@ -29,8 +29,37 @@ class Demand:
     """[candidate, device]"""
     high: Ints
     """[candidate, device]"""
+
+
+@dataclass(slots=True)
+class Demands:
+    """What candidates need of tensors from outside, all side by side."""
+
+    tensors: Sequence[str]
+    axes: Ints
+    """[tensor, candidate]"""
+    low: Ints
+    """[tensor, candidate, device]"""
+    high: Ints
+    """[tensor, candidate, device]"""
     is_any: Flags
-    """[candidate, device] Whether it is something."""
+    """[tensor, candidate, device] Whether it is something."""
+
+    def find(self, place: int) -> Demand:
+        """Return what is needed of one of the tensors."""
+        return Demand(axes=self.axes[place], low=self.low[place], high=self.high[place])
+
+    def choose(self, places: Sequence[int]) -> "Demands":
+        """Return what is needed of some of the tensors."""
+        if len(places) == len(self.tensors):
+            return self
+        return Demands(
+            tensors=[self.tensors[place] for place in places],
+            axes=self.axes[places],
+            low=self.low[places],
+            high=self.high[places],
+            is_any=self.is_any[places],
+        )
 
 
 @dataclass(slots=True)
@@ -45,8 +74,7 @@ class Options:
     """By candidate, its place in its stretch."""
     busy_us: Floats
     """[candidate, device] As in `ChainBatch`."""
-    demands: Mapping[str, Demand]
-    """By tensor from outside."""
+    demands: Demands
     parts: Sequence[tuple[int, slice]]
     """Of each stretch, the position of its tail and its candidates."""
 
@@ -78,15 +106,22 @@ def make_options(heads: Sequence[Sequence[ChainBatch]], limits_us: Limits = NO_L
     found, first, place, row = [], 0, 0, 0
     for number, head in enumerate(heads):
         stop = edges[number + 1]
-        parts, demands, start = [], {}, 0
+        parts, start, tensors = [], 0, tables[number]
         for batch, size in zip(head, sizes[first : first + len(head)], strict=True):
             if size:
                 parts.append((batch.last, slice(start, start + size)))
             start += size
-        for tensor in tables[number]:
-            part = slice(row, row + stop - place)
-            demands[tensor] = Demand(axes=axes[part], low=low[part], high=high[part], is_any=is_any[part])
-            row = part.stop
+        count = stop - place
+        part = slice(row, row + len(tensors) * count)
+        row = part.stop
+        shape = (len(tensors), count, -1)
+        demands = Demands(
+            tensors=tensors,
+            axes=axes[part].reshape(len(tensors), count),
+            low=low[part].reshape(shape),
+            high=high[part].reshape(shape),
+            is_any=is_any[part].reshape(shape),
+        )
         found.append(
             Options(
                 batches=head,

@@ -67,6 +67,8 @@ class State:
     """By device, position of the step before which the host waited for it last."""
     owned: Mapping[str, Owned] = field(repr=False)
     """Tensors still read, those from the host left out."""
+    cuts: Mapping[str, int] = field(repr=False)
+    """A number for each of them: equal where it is the same tensor, divided alike."""
     before: "State | None" = field(repr=False)
     choice: Choice | None = field(repr=False)
 

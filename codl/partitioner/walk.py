@@ -59,8 +59,7 @@ class Walk:
         self._riders, self._leaders = self._find_groups(durations.find_pairs(plan.devices))
 
     def run(self) -> Plan:
-        """Return the plan with its predictions."""
-        self._durations.learn(self.list_slices())
+        """Return the plan with its predictions; durations have learned of all slices."""
         steps = _find_steps(self._schedule, len(self._plan.steps))
         for action, step in zip(self._schedule.actions, steps, strict=True):
             self._take(action, step)
@@ -77,7 +76,6 @@ class Walk:
 
     def run_alone(self, step: int) -> Step:
         """Return a step with its predictions by itself: all devices begin it, idle, and are waited for."""
-        self._durations.learn(self.list_slices())
         steps = _find_steps(self._schedule, len(self._plan.steps))
         for action, owner in zip(self._schedule.actions, steps, strict=True):
             if owner == step and not isinstance(action, Meet):
