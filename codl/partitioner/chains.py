@@ -20,8 +20,9 @@ class Reading:
     axis: int
     """Along which the intervals lie, or `WHOLE`."""
     low: Ints
-    """[candidate, device]; an empty interval needs nothing."""
+    """[candidate, device]; an empty interval needs nothing and begins at `FAR`."""
     high: Ints
+    """[candidate, device]; 0 where an interval is empty."""
 
     def choose(self, places: Ints) -> "Reading":
         """Return the reading of some candidates."""
@@ -32,10 +33,7 @@ class Reading:
         if self.axis != other.axis:
             is_any = (self.high > self.low) | (other.high > other.low)
             return Reading(axis=WHOLE, low=np.where(is_any, 0, FAR), high=np.where(is_any, 1, 0))
-        if np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high):
-            return self
-        lows = [np.where(reading.high > reading.low, reading.low, FAR) for reading in (self, other)]
-        return Reading(axis=self.axis, low=np.minimum(*lows), high=np.maximum(self.high, other.high))
+        return Reading(self.axis, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
 @dataclass(slots=True)

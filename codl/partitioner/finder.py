@@ -5,75 +5,25 @@ their candidates are priced together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 import numpy as np
 
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Concat
 from codl.partitioner.chains import WHOLE, ChainBatch, Reading, make_single
 from codl.partitioner.dominance import Ways
+from codl.partitioner.extras import Extras
 from codl.partitioner.lookup import Lookup
 from codl.partitioner.needs import Need
 from codl.partitioner.order import Unit
-from codl.partitioner.positions import FAR, Floats, Ints, cut_axis, list_shares
+from codl.partitioner.positions import FAR, Floats, Ints, cut_axis, list_intervals, list_shares
 from codl.partitioner.slowdowns import Slowdowns
-from codl.partitioner.tables import AxisTable, NodeTable, Tables
-from codl.plan.sharing import Arrangement, Sharing
+from codl.partitioner.stretches import Entry, Member, Stretch, keep, list_starts
+from codl.partitioner.tables import Tables
+from codl.plan.sharing import Arrangement
 
 _EATEN = 1.2
 """A stretch whose halos make it take so many times as long as one device alone is not followed further."""
-
-
-@dataclass(slots=True)
-class _Member:
-    """What is asked of a node again and again."""
-
-    node: Node
-    found: NodeTable
-    alone_us: list[float]
-    inputs: Sequence[tuple[str, int]]
-    """Names of activations with their places among the inputs."""
-    readers: frozenset[str]
-    last_read: int
-    """Position of the last reader; outputs of the graph are read behind the end."""
-
-
-@dataclass(slots=True)
-class _Stretch:
-    """Nodes from one back to another, cut along an axis at many places."""
-
-    last: int
-    axis: int
-    ends: tuple[int, int]
-    """Length and granule of the tail's axis."""
-    count: int
-    """Candidates."""
-    alone_us: list[float]
-    """By device, what all nodes take whole."""
-    needs: dict[str, Reading] = field(default_factory=dict)
-    """What the nodes read of tensors from before."""
-    bounds: dict[str, Ints] = field(default_factory=dict)
-    groups: list[set[str]] = field(default_factory=list)
-    """Nodes that hang together."""
-    copies: dict[str, Floats] = field(default_factory=dict)
-    """By how much the cost changes when a tensor becomes private."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    """The node that a stretch has come to."""
-
-    stretch: _Stretch
-    member: _Member
-    table: AxisTable
-    is_published: bool
-    low: Ints
-    """[candidate, device] What is computed of it."""
-    high: Ints
-    extra: list[Floats]
-    """What it costs beside its slices."""
 
 
 class ChainFinder:
@@ -92,10 +42,8 @@ class ChainFinder:
         self._place = {node.name: index for index, unit in enumerate(order) for node in unit.nodes}
         self._last_read = _find_last_reads(self._graph, self._place)
         self._slowdowns = Slowdowns(tables.predictors)
-        self._pairs = tables.pairs
+        self._pairs, self._extras = tables.pairs, Extras(tables, self._place, arrangement)
         self._count = len(tables.predictors)
-        self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
-        self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
     def find_all(
         self, axes: Sequence[int] | None = None, *, ways: Ways | None = None
@@ -113,13 +61,13 @@ class ChainFinder:
         sums = np.zeros((sum(one.count for one in stretches), self._count, 2))
         for back in range(self._most):
             entries = [self._enter(stretch, stretch.last - back) for stretch in stretches]
-            stretches, sums = _keep(stretches, sums, [entry is not None for entry in entries])
+            stretches, sums = keep(stretches, sums, [entry is not None for entry in entries])
             if not stretches:
                 break
             sums = self._extend(sums, [entry for entry in entries if entry is not None])
             busy = self._slowdowns.apply(sums)
             span = reduce(np.maximum, busy.T)
-            starts = _list_starts(stretches)
+            starts = list_starts(stretches)
             least = np.minimum.reduceat(span, starts).tolist()
             is_kept = [us <= _EATEN * min(one.alone_us) for us, one in zip(least, stretches, strict=True)]
             if ways is not None:
@@ -140,7 +88,7 @@ class ChainFinder:
                         least_us=least[place],
                     )
                     found.append((ranks[id(stretch)], batch))
-            stretches, sums = _keep(stretches, sums, is_kept)
+            stretches, sums = keep(stretches, sums, is_kept)
         chains: dict[int, list[ChainBatch]] = {}
         for _, batch in sorted(found, key=lambda one: one[0]):
             chains.setdefault(batch.first, []).append(batch)
@@ -176,7 +124,7 @@ class ChainFinder:
         return frozenset(name for name in tensors if self._last_read.get(name, -1) > last)
 
     @cached_property
-    def _members(self) -> list[_Member | None]:
+    def _members(self) -> list[Member | None]:
         """By position, nodes with kernels; None for the host's."""
         return [None if unit.is_host else self._describe(unit.nodes[0]) for unit in self._order]
 
@@ -185,9 +133,9 @@ class ChainFinder:
         tables = (member.found for member in self._members if member is not None)
         return Lookup({id(table): table for found in tables for table in found.axes.values()}.values())
 
-    def _describe(self, node: Node) -> _Member:
+    def _describe(self, node: Node) -> Member:
         found = self._tables.find(node)
-        return _Member(
+        return Member(
             node=node,
             found=found,
             alone_us=found.whole[:, 0].tolist(),
@@ -198,7 +146,7 @@ class ChainFinder:
             last_read=self._last_read.get(node.output, -1),
         )
 
-    def _begin(self, axes: Sequence[int] | None) -> Iterable[_Stretch]:
+    def _begin(self, axes: Sequence[int] | None) -> Iterable[Stretch]:
         """Yield stretches of no node yet: for every tail and axis, in their order."""
         for last, member in enumerate(self._members):
             for axis, table in {} if member is None else member.found.axes.items():
@@ -206,9 +154,9 @@ class ChainFinder:
                     ends = table.length, table.granule
                     count = len(list_shares(*ends, self._count))
                     if count:
-                        yield _Stretch(last, axis, ends, count, alone_us=[0.0] * self._count)
+                        yield Stretch(last, axis, ends, count, alone_us=[0.0] * self._count)
 
-    def _enter(self, stretch: _Stretch, first: int) -> _Entry | None:
+    def _enter(self, stretch: Stretch, first: int) -> Entry | None:
         """Return the node before a stretch, or None where it cannot become part of it."""
         member = self._members[first] if first >= 0 else None
         table = None if member is None else member.found.axes.get(stretch.axis)
@@ -221,14 +169,14 @@ class ChainFinder:
         extra = []
         is_published = member.last_read > stretch.last
         if is_published:
-            own = cut_axis(stretch.ends, self._count, table.length, table.granule)
-            stretch.bounds[name] = own
-            mine = Reading(axis=stretch.axis, low=own[:, :-1], high=own[:, 1:])
+            cut = stretch.ends, self._count, table.length, table.granule
+            stretch.bounds[name] = cut_axis(*cut)
+            mine = Reading(stretch.axis, *list_intervals(*cut))
             if need is None:
                 need = mine
             else:
                 need = need.join(mine)
-                extra.append(self._publish(member.found.size_bytes, table.length, need, mine))
+                extra.append(self._extras.publish(member.found.size_bytes, table.length, need, mine))
         if need is None:
             return None
         low, high = need.low, need.high
@@ -236,9 +184,9 @@ class ChainFinder:
             low, high = np.zeros_like(low), np.where(high > low, table.length, 0)
         if not is_published and name in stretch.copies:
             extra.append(stretch.copies.pop(name))
-        return _Entry(stretch, member, table, is_published, low, high, extra)
+        return Entry(stretch, member, table, is_published, low, high, extra)
 
-    def _extend(self, sums: Floats, entries: Sequence[_Entry]) -> Floats:
+    def _extend(self, sums: Floats, entries: Sequence[Entry]) -> Floats:
         """Return what stretches take with one more node each; notes what they read now.
 
         Args:
@@ -254,15 +202,13 @@ class ChainFinder:
             start = part.stop
             for extra in entry.extra:
                 sums[part] += extra
-            if isinstance(entry.member.node.op, Concat):
-                taken[part] = self._copy_inputs(entry, taken[part])
-            else:
-                taken[part] = self._ride(entry, taken[part])
-            _grow(entry.stretch, entry.member)
+            if self._extras.changes(entry):
+                taken[part] = self._extras.change(entry, taken[part])
+            entry.stretch.grow(entry.member)
         self._read(entries, low, high)
         return sums + taken
 
-    def _read(self, entries: Sequence[_Entry], low: Ints, high: Ints) -> None:
+    def _read(self, entries: Sequence[Entry], low: Ints, high: Ints) -> None:
         """Add what slices of some nodes read to what their stretches need.
 
         Args:
@@ -270,10 +216,11 @@ class ChainFinder:
             low: Where their slices begin, [candidate, device], one node after the other.
             high: Where they end.
         """
-        asked: list[tuple[_Stretch, str]] = []
+        asked: list[tuple[Stretch, str]] = []
         needs: list[Need] = []
         parts: list[slice] = []
-        start = 0
+        is_empty, start = high <= low, 0
+        whole_low, whole_high = np.where(is_empty, FAR, 0), np.where(is_empty, 0, 1)
         for entry in entries:
             part = slice(start, start + entry.stretch.count)
             start = part.stop
@@ -284,11 +231,7 @@ class ChainFinder:
                     needs.append(need)
                     parts.append(part)
                 else:
-                    is_empty = entry.high <= entry.low
-                    reading = Reading(
-                        axis=WHOLE, low=np.where(is_empty, FAR, 0), high=np.where(is_empty, 0, 1)
-                    )
-                    _note(entry.stretch.needs, name, reading)
+                    entry.stretch.note(name, Reading(WHOLE, whole_low[part], whole_high[part]))
         if not asked:
             return
         begin, end = self._lookup.read(
@@ -300,52 +243,11 @@ class ChainFinder:
         start = 0
         for stretch, name in asked:
             stop = start + stretch.count
-            _note(stretch.needs, name, Reading(stretch.axis, begin[start:stop], end[start:stop]))
+            stretch.note(name, Reading(stretch.axis, begin[start:stop], end[start:stop]))
             start = stop
 
-    def _copy_inputs(self, entry: _Entry, taken: Floats) -> Floats:
-        """Return what a concatenation costs as long as its inputs come from outside the chain.
 
-        An input that lies where the output does, both private or both published, is not copied. The stretch
-        notes by how much the cost changes when an input becomes private. Devices with memory of their own
-        have one place for both, but where others send them parts of the output nothing may lie inside it.
-        """
-        node, copies = entry.member.node, entry.stretch.copies
-        is_discrete = self._is_discrete[None, :, None]
-        apart = np.where(is_discrete, taken, 0.0) if entry.is_published else np.zeros_like(taken)
-        taken = np.where(is_discrete, 0.0, taken)
-        whole = float(np.prod(self._graph.shape(node.output)))
-        for name in dict.fromkeys(node.inputs):
-            part = float(np.prod(self._graph.shape(name))) * node.inputs.count(name) / whole * taken
-            copies[name] = copies.get(name, 0.0) + (part if entry.is_published else -part)
-        return apart if entry.is_published else taken
-
-    def _ride(self, entry: _Entry, taken: Floats) -> Floats:
-        """Return what a node takes that may ride along with another one of the chain.
-
-        Whether one rides along that stands behind the other is seen when that becomes part of the stretch,
-        which notes by how much the cost changes then.
-        """
-        node, pairs, stretch = entry.member.node, self._pairs, entry.stretch
-        for group in pairs.by_rider.get(node.name, ()):
-            changed = pairs.ride(taken, group.devices)
-            if node is group.last:
-                known = stretch.copies.get(group.main.output, 0.0)
-                stretch.copies[group.main.output] = known + (changed - taken)
-            elif not entry.is_published and self._place[group.last.name] <= stretch.last:
-                taken = changed
-        return taken
-
-    def _publish(self, size_bytes: int, length: int, need: Reading, own: Reading) -> Floats:
-        """Return [candidate, device, 2] what copies take where more is computed than a device's own part."""
-        part = np.maximum(own.high - own.low, 0)
-        is_more = (need.low < own.low) | (need.high > own.high) if need.axis != WHOLE else part < length
-        moved = 2.0 * size_bytes * part / length / self._tables.bandwidths
-        us = np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
-        return np.stack([us, np.zeros_like(us)], axis=2)
-
-
-def _compare(stretches: Sequence[_Stretch], least: Sequence[float], ways: Ways, *, length: int) -> list[bool]:
+def _compare(stretches: Sequence[Stretch], least: Sequence[float], ways: Ways, *, length: int) -> list[bool]:
     """Return which stretches of so many nodes take no longer than other ways through them."""
     ways.grow(length)
     asked = [
@@ -356,43 +258,6 @@ def _compare(stretches: Sequence[_Stretch], least: Sequence[float], ways: Ways, 
         if len(stretch.groups) == 1:
             ways.note(first, last, least_us=us, sharing_us=sharing_us)
     return [us <= ways.find_limit_us(first, last, sharing_us) for first, last, us, sharing_us in asked]
-
-
-def _list_starts(stretches: Sequence[_Stretch]) -> list[int]:
-    """Return where the candidates of each stretch begin when they stand one after the other."""
-    starts, start = [], 0
-    for stretch in stretches:
-        starts.append(start)
-        start += stretch.count
-    return starts
-
-
-def _keep(
-    stretches: Sequence[_Stretch], sums: Floats, is_kept: Sequence[bool]
-) -> tuple[list[_Stretch], Floats]:
-    """Return some of the stretches, and what they take."""
-    if all(is_kept):
-        return list(stretches), sums
-    counts = [stretch.count for stretch in stretches]
-    chosen = [stretch for stretch, one in zip(stretches, is_kept, strict=True) if one]
-    return chosen, sums[np.repeat(is_kept, counts)]
-
-
-def _note(needs: dict[str, Reading], tensor: str, reading: Reading) -> None:
-    known = needs.get(tensor)
-    needs[tensor] = reading if known is None else known.join(reading)
-
-
-def _grow(stretch: _Stretch, member: _Member) -> None:
-    """Add a node at the beginning of a stretch to what hangs together with it."""
-    stretch.alone_us = [us + more for us, more in zip(stretch.alone_us, member.alone_us, strict=True)]
-    joined, rest = {member.node.name}, []
-    for group in stretch.groups:
-        if group.isdisjoint(member.readers):
-            rest.append(group)
-        else:
-            joined |= group
-    stretch.groups = [joined, *rest]
 
 
 def _find_last_reads(graph: Graph, place: Mapping[str, int]) -> dict[str, int]:

@@ -228,3 +228,11 @@ def cut_axis(ends: tuple[int, int], devices: int, length: int, granule: int) -> 
     found = np.minimum(found, length)
     found[:, -1] = length
     return found
+
+
+@lru_cache(maxsize=4096)
+def list_intervals(ends: tuple[int, int], devices: int, length: int, granule: int) -> tuple[Ints, Ints]:
+    """Return [candidate, device] where intervals of `cut_axis` begin and end; empty ones begin at `FAR`."""
+    bounds = cut_axis(ends, devices, length, granule)
+    low, high = bounds[:, :-1], bounds[:, 1:]
+    return np.where(high > low, low, FAR), np.where(high > low, high, 0)

@@ -1,0 +1,92 @@
+"""What nodes of chains cost beside their slices: copies, publications; and what riding along saves."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from codl.ir.ops import Concat
+from codl.partitioner.chains import WHOLE, Reading
+from codl.partitioner.positions import Floats
+from codl.partitioner.stretches import Entry
+from codl.partitioner.tables import Tables
+from codl.plan.sharing import Arrangement, Sharing
+
+
+class Extras:
+    """Changes what nodes take by what their chains are like.
+
+    Args:
+        tables: What slices take.
+        place: Position of each node.
+        arrangement: How the devices share memory.
+    """
+
+    def __init__(self, tables: Tables, place: Mapping[str, int], arrangement: Arrangement) -> None:
+        self._graph, self._pairs, self._place = tables.graph, tables.pairs, place
+        self._bandwidths = tables.bandwidths
+        self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
+        self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
+
+    def changes(self, entry: Entry) -> bool:
+        """Return whether a node of this sort may cost anything else than its slices."""
+        node = entry.member.node
+        return isinstance(node.op, Concat) or node.name in self._pairs.by_rider
+
+    def change(self, entry: Entry, taken: Floats) -> Floats:
+        """Return [candidate, device, 2] what a node costs.
+
+        Args:
+            entry: The node.
+            taken: [candidate, device, 2] What its slices take.
+        """
+        if isinstance(entry.member.node.op, Concat):
+            return self._copy_inputs(entry, taken)
+        return self._ride(entry, taken)
+
+    def publish(self, size_bytes: int, length: int, need: Reading, own: Reading) -> Floats:
+        """Return [candidate, device, 2] what copies take where more is computed than a device's own part.
+
+        Args:
+            size_bytes: Of the tensor.
+            length: Of the axis along which it is cut.
+            need: What is computed.
+            own: The devices' own parts.
+        """
+        part = np.maximum(own.high - own.low, 0)
+        is_more = (need.low < own.low) | (need.high > own.high) if need.axis != WHOLE else part < length
+        moved = 2.0 * size_bytes * part / length / self._bandwidths
+        us = np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
+        return np.stack([us, np.zeros_like(us)], axis=2)
+
+    def _copy_inputs(self, entry: Entry, taken: Floats) -> Floats:
+        """Return what a concatenation costs as long as its inputs come from outside the chain.
+
+        An input that lies where the output does, both private or both published, is not copied. The stretch
+        notes by how much the cost changes when an input becomes private. Devices with memory of their own
+        have one place for both, but where others send them parts of the output nothing may lie inside it.
+        """
+        node, copies = entry.member.node, entry.stretch.copies
+        is_discrete = self._is_discrete[None, :, None]
+        apart = np.where(is_discrete, taken, 0.0) if entry.is_published else np.zeros_like(taken)
+        taken = np.where(is_discrete, 0.0, taken)
+        whole = float(np.prod(self._graph.shape(node.output)))
+        for name in dict.fromkeys(node.inputs):
+            part = float(np.prod(self._graph.shape(name))) * node.inputs.count(name) / whole * taken
+            copies[name] = copies.get(name, 0.0) + (part if entry.is_published else -part)
+        return apart if entry.is_published else taken
+
+    def _ride(self, entry: Entry, taken: Floats) -> Floats:
+        """Return what a node takes that may ride along with another one of the chain.
+
+        Whether one rides along that stands behind the other is seen when that becomes part of the stretch,
+        which notes by how much the cost changes then.
+        """
+        node, pairs, stretch = entry.member.node, self._pairs, entry.stretch
+        for group in pairs.by_rider.get(node.name, ()):
+            changed = pairs.ride(taken, group.devices)
+            if node is group.last:
+                known = stretch.copies.get(group.main.output, 0.0)
+                stretch.copies[group.main.output] = known + (changed - taken)
+            elif not entry.is_published and self._place[group.last.name] <= stretch.last:
+                taken = changed
+        return taken
