@@ -28,6 +28,8 @@ from codl.profiler.pairs import measure_neighbours
 from codl.profiler.workload import load_pairs, load_workload
 
 DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0
+_LOOKS = 7
+"""At what two devices do to each other: plans depend on it more than on any kernel."""
 _KNOWN_FIGURES = ("samples", "pm5", "pm10", "rmspe")
 _Pairs = Mapping[str, Mapping[str, Neighbour]]
 
@@ -119,7 +121,7 @@ def _measure_pairs(everyone: Sequence[Device], wanted: Sequence[Device], show: R
     for first, second in combinations(everyone, 2):
         if names & {first.info.name, second.info.name}:
             show(f"{first.info.name} beside {second.info.name}", 0.0)
-            one, other = measure_neighbours(first, second)
+            one, other = measure_neighbours(first, second, looks=_LOOKS)
             found.setdefault(first.info.name, {})[second.info.name] = one
             found.setdefault(second.info.name, {})[first.info.name] = other
     return found
