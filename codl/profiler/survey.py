@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
 
 import numpy as np
 
@@ -87,7 +86,13 @@ class Survey:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
 
         Many cases take turns, new ones taking the places of those that are done: so the readings of each are
-        seconds apart, and the moods of a machine last no longer.
+        seconds apart, and the moods of a machine last no longer. The order is another one in each round: what
+        a kernel takes depends on what the core did just before.
+
+        Source:
+            37 cases prepared four times each, Emerald Rapids, Intel's driver and PoCL: of one case medians
+            over 30 s agree within 10 % in 98 and 94 %; in 88 and 87 % where each always has the same one
+            before it.
 
         Args:
             tasks: Asked for the next one whenever there is room.
@@ -96,7 +101,8 @@ class Survey:
             DeviceError: The device failed.
         """
         entries: list[_Entry] = []
-        for turn in count():
+        rng = np.random.default_rng(0)
+        while True:
             size = sum(entry.task.case.size_bytes for entry in entries)
             for _ in range(_ADMITTED):
                 if len(entries) >= POOL or size > POOL_BYTES or (task := next(tasks, None)) is None:
@@ -108,7 +114,7 @@ class Survey:
             if not entries:
                 return
             self.device.store_programs(only_quickly=True)
-            self._take_turns(entries if turn % 2 == 0 else entries[::-1])
+            self._take_turns([entries[place] for place in rng.permutation(len(entries))])
             done = [entry for entry in entries if self._is_done(entry)]
             entries = [entry for entry in entries if entry not in done]
             yield from map(self._make_sample, done)
