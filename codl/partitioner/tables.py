@@ -54,6 +54,8 @@ class NodeTable:
 
     whole: Floats
     """[device, 2] Time and memory's part of it, us, of the whole operator."""
+    apart: Floats
+    """[device, 2] As `whole`, with no input inside the output as a concatenation's may be."""
     axes: Mapping[int, AxisTable]
     """Those along which a cut saves work."""
     reads: tuple[Region, ...]
@@ -89,16 +91,17 @@ class Tables:
         return self.find(node).reads
 
     def look_up(self, node: Node, device: int, region: Region) -> tuple[float, float] | None:
-        """Return time and memory's part of it, us, of a slice that a table has been asked for; else None."""
+        """Return time and memory's part of it, us, of a slice that a table has been asked for; else None.
+
+        No input lies inside the output.
+        """
         table = self.find(node)
-        if isinstance(node.op, Concat):  # tables leave out what depends on where things lie
-            return None
         shape = self.graph.shape(node.output)
         cut = [
             axis for axis, length in enumerate(shape) if (region.begin[axis], region.end[axis]) != (0, length)
         ]
         if not cut:
-            us, memory_us = table.whole[device].tolist()
+            us, memory_us = table.apart[device].tolist()
             return us, memory_us
         known = table.axes.get(cut[0])
         if len(cut) > 1 or known is None:
@@ -134,12 +137,14 @@ class Tables:
         values[:, np.concatenate([outline.is_empty for outline in outlines])] = 0.0
         needs = find_needs(outlines, self.graph)
         axes = _make_axes(outlines, values, [each.axes for each in needs])
-        whole = values[:, [outline.start for outline in outlines]]
+        apart = values[:, [outline.start for outline in outlines]]
+        whole = apart.copy()
         # Whole, a concatenation's inputs lie inside its output as a rule: nothing is copied.
         whole[:, [isinstance(node.op, Concat) for node in nodes]] = 0.0
         return [
             NodeTable(
                 whole=whole[:, place],
+                apart=apart[:, place],
                 axes=axes[place],
                 reads=needs[place].reads,
                 size_bytes=prod(outline.shape) * FLOAT_BYTES,
