@@ -159,7 +159,8 @@ def _stack(
             alike.setdefault(known, []).append(device)
         for (name, parameters, fact), devices in alike.items():
             row = question.selections[devices[0]].implementation
-            sort = find_stacked_sort(node, graph) if row.stacks else None
+            can_stack = row.stacks and not count_taken(row)  # of several operators only the last is stacked
+            sort = find_stacked_sort(node, graph) if can_stack else None
             if sort is None:
                 kind: Hashable = (name, parameters, fact, node.epilogue)
                 sort = place

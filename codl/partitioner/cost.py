@@ -108,6 +108,7 @@ class Pricer:
             for plan, schedule in zip(plans, schedules, strict=True)
         ]
         self._durations.learn(piece for walk in walks for piece in walk.list_slices())
+        self._durations.learn_together(launch for walk in walks for launch in walk.list_together())
         return walks
 
     @cached_property

@@ -12,7 +12,7 @@ from codl.ir.graph import Graph, Node, Shape
 from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
 from codl.latency.questions import Question, answer_questions
-from codl.partitioner.pairs import Pairs
+from codl.partitioner.pairs import Pairs, time_launches
 from codl.partitioner.sorts import Sorts
 from codl.partitioner.tables import Tables
 
@@ -36,7 +36,7 @@ class Durations:
     tables: Tables | None = field(default=None, repr=False)
     """What was predicted before, for the same devices in the same order."""
     _known: dict[tuple[str, int, Region], Time] = field(default_factory=dict, repr=False)
-    _together: dict[tuple[str, str, Region], Time] = field(default_factory=dict, repr=False)
+    _together: dict[tuple[str, str, str, Region], Time] = field(default_factory=dict, repr=False)
     _rests: dict[tuple[str, str, Region, frozenset[str]], Time] = field(default_factory=dict, repr=False)
     _publications: dict[tuple[str, Shape, Region], float] = field(default_factory=dict, repr=False)
     _sharing: dict[tuple[str, str], tuple[float, float, float]] = field(default_factory=dict, repr=False)
@@ -98,15 +98,28 @@ class Durations:
         """Return what a slice takes that `learn` was told of."""
         return self._known[device, self._sorts.find(node), region]
 
-    def time_together(self, last: Node, device: str, region: Region, selection: Selection) -> Time:
-        """Return what a launch takes that computes a region of a node with nodes before it."""
-        key = last.name, device, region
-        if key not in self._together:
-            predictor, out = self.predictors[device], Boxes.of([region])
-            found = predictor.predict(last, self.graph, out, selection=selection)
-            us = float(found.us[0])
-            self._together[key] = Time(us=us, memory_us=us * float(found.memory_share[0]))
-        return self._together[key]
+    def learn_together(self, launches: Iterable[tuple[Node, Selection, str, Region]]) -> None:
+        """Ask the predictors about all launches of several operators at once.
+
+        Args:
+            launches: The last operator of each, what computes them all, the name of the device and the region
+                of the last one's output.
+        """
+        wanted: dict[str, dict[tuple[str, str], tuple[Node, Selection, dict[Region, None]]]] = {}
+        for last, how, device, region in launches:
+            key = last.name, how.implementation.name
+            if (*key, device, region) not in self._together:
+                wanted.setdefault(device, {}).setdefault(key, (last, how, {}))[2][region] = None
+        for device, asked in wanted.items():
+            all_of_them = [(last, how, list(regions)) for last, how, regions in asked.values()]
+            found = time_launches(all_of_them, self.graph, self.predictors[device])
+            keys = [(*key, device, region) for key, (_, _, regions) in asked.items() for region in regions]
+            for known, us, slow in zip(keys, *(times.tolist() for times in found), strict=True):
+                self._together[known] = Time(us=us, memory_us=slow)
+
+    def time_together(self, last: Node, how: Selection, device: str, region: Region) -> Time:
+        """Return what a launch of several operators takes that `learn_together` was told of."""
+        return self._together[last.name, how.implementation.name, device, region]
 
     def time_rest(self, node: Node, device: str, region: Region, inside: frozenset[str]) -> Time:
         """Return what a concatenation takes when some inputs lie inside its output already."""

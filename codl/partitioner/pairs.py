@@ -14,10 +14,11 @@ import numpy as np
 
 from codl.catalog.pairs import list_pairs
 from codl.catalog.spec import Selection
-from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d
+from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
+from codl.latency.questions import Question, answer_questions
 from codl.partitioner.positions import Flags, Floats
 
 
@@ -97,13 +98,9 @@ class Pairs:
             group: The group.
             alone_us: [device] What it takes as far as it is known by its nodes.
         """
-        found, last = np.array(alone_us, np.float64), group.last
+        found, count = np.array(alone_us, np.float64), len(group.nodes) - 1
         for device in np.flatnonzero(group.devices).tolist():
-            for count, how in self.list_choices(last, device):
-                if how is not None and count + 1 == len(group.nodes):
-                    out = Boxes.whole(self._graph.shape(last.output), 1)
-                    predictor = self._predictors[device]
-                    found[device] = predictor.predict(last, self._graph, out, selection=how).us[0]
+            found[device] = self._wholes_us.get((group.last.name, count, device), found[device])
         return found
 
     def find_main(self, nodes: Sequence[Node]) -> Node:
@@ -121,6 +118,22 @@ class Pairs:
         return np.where(riding[:, None], np.stack([us, np.zeros_like(us)], axis=-1), times)
 
     @cached_property
+    def _wholes_us(self) -> Mapping[tuple[str, int, int], float]:
+        """By last node, nodes before it and device, what a launch takes whole that a profile knows."""
+        found: dict[tuple[str, int, int], float] = {}
+        for device, predictor in enumerate(self._predictors):
+            launches, keys = [], []
+            for name in self._selections:
+                last = self._graph.nodes_by_name[name]
+                for count, how in self.list_choices(last, device):
+                    if how is not None:
+                        launches.append((last, how, [Region.whole(self._graph.shape(last.output))]))
+                        keys.append((name, count, device))
+            us, _ = time_launches(launches, self._graph, predictor)
+            found.update(zip(keys, us.tolist(), strict=True))
+        return found
+
+    @cached_property
     def _selections(self) -> Mapping[str, Sequence[Sequence[tuple[int, Selection]]]]:
         """By name of a last node and by device, how many nodes before it may be computed with it, and how."""
         found = {node.name: self._list_ways(node) for node in self._graph.nodes}
@@ -132,6 +145,31 @@ class Pairs:
         if first is None or first.output in graph.outputs or len(graph.consumers[first.output]) > 1:
             return ()
         return [list(list_pairs(node, graph, one.info)) for one in self._predictors]
+
+
+def time_launches(
+    launches: Sequence[tuple[Node, Selection, Sequence[Region]]], graph: Graph, predictor: Predictor
+) -> tuple[Floats, Floats]:
+    """Return what launches of several operators take on a device, and memory's part of it, in us.
+
+    Args:
+        launches: The last operator of each, what computes them, and regions of the last one's output.
+        graph: The network.
+        predictor: Of the device; it knows all of `launches`.
+
+    Returns:
+        Both for all regions, one launch's after the other's.
+    """
+    if not launches:
+        return np.empty(0), np.empty(0)
+    nodes = [node for node, _, _ in launches]
+    outs = OutputBoxes.find_all(nodes, graph, [Boxes.of(regions) for _, _, regions in launches])
+    questions = [
+        Question(node=node, out=out, selections=(how,))
+        for (node, how, _), out in zip(launches, outs, strict=True)
+    ]
+    found = answer_questions(questions, graph, [predictor])
+    return found.us[0], found.memory_us[0]
 
 
 def _count_products(node: Node, graph: Graph) -> int:

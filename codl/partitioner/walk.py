@@ -95,6 +95,13 @@ class Walk:
             and not (inside and inside.get((action.step, action.node, action.device)))
         ]
 
+    def list_together(self) -> list[tuple[Node, Selection, str, Region]]:
+        """Return the launches of several operators that are known as wholes, for `learn_together`."""
+        nodes, devices = self._graph.nodes_by_name, self._plan.devices
+        return [
+            (nodes[last.node], how, devices[last.device], last.region) for last, how in self._leaders.values()
+        ]
+
     def _find_groups(self, pairs: Pairs) -> tuple[dict[Launch, bool], dict[Launch, tuple[Launch, Selection]]]:
         """Return the launches that others do the work of, and those others whose time is known as a whole.
 
@@ -169,7 +176,7 @@ class Walk:
         name = self._plan.devices[action.device]
         if action in self._leaders:
             last, how = self._leaders[action]
-            return self._durations.time_together(self._graph.nodes_by_name[last.node], name, last.region, how)
+            return self._durations.time_together(self._graph.nodes_by_name[last.node], how, name, last.region)
         time = self._durations.time(node, name, action.region)
         if action not in self._riders:
             return time
