@@ -95,7 +95,8 @@ STACKING: dict[str, tuple[type[Op], int]] = {
 }
 """By row that describes several operators at once, the operators to try it with and their windows."""
 LAYERS = {
-    which: _gather([_make_layer(*which, *sizes) for sizes in _SIZES]) for which in set(STACKING.values())
+    which: _gather([_make_layer(*which, *sizes) for sizes in _SIZES])
+    for which in dict.fromkeys(STACKING.values())
 }
 
 
