@@ -48,6 +48,7 @@ def test_profile_is_measured_reported_and_found(
 ) -> None:
     info = devices[0].info
     monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
+    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
     command = ["profile", "--devices", info.name, "--budget", "3s", "--json"]
 
     assert main(command) == 0
@@ -106,6 +107,7 @@ def test_stale_renews_only_what_has_changed(
     row = "elementwise_unary__buffer"
     save_profile(fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), user_folder(info))
     monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
+    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
 
     assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
 
@@ -135,6 +137,7 @@ def test_stale_renews_a_shipped_profile_into_the_users_own(
     )
     monkeypatch.setattr("codl.latency.store.profiles_dir", lambda: shipped)
     monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
+    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
 
     assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
 
