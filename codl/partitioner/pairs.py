@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from codl.catalog.layers import list_before
 from codl.catalog.pairs import list_pairs
 from codl.catalog.spec import Selection
 from codl.ir.graph import Graph, Node
@@ -63,11 +64,12 @@ class Pairs:
         found = []
         for name, ways in self.ways.items():
             for count in sorted({count for counts in ways for count in counts}):
-                nodes = [self._graph.nodes_by_name[name]]
-                for _ in range(count):
-                    nodes.insert(0, self._graph.producers[nodes[0].inputs[0]])
+                last = self._graph.nodes_by_name[name]
+                before = list_before(last, self._graph, count)
+                assert before is not None
+                nodes = *before, last
                 devices = np.array([count in counts for counts in ways])
-                found.append(Group(nodes=tuple(nodes), main=self.find_main(nodes), devices=devices))
+                found.append(Group(nodes=nodes, main=self.find_main(nodes), devices=devices))
         return found
 
     @cached_property
