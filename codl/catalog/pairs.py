@@ -8,8 +8,6 @@ from codl.catalog.table import PAIRS
 from codl.ir.graph import Graph, Node
 from codl.machine import DeviceInfo
 
-_NAMES = frozenset(row.name for row in PAIRS)
-
 
 def list_pairs(
     node: Node, graph: Graph, info: DeviceInfo, rows: Sequence[Implementation] = PAIRS
@@ -26,11 +24,6 @@ def list_pairs(
         parameters = row.accepts(node, graph, info)
         if parameters is not None:
             yield row.taken, Selection(implementation=row, parameters=parameters)
-
-
-def count_taken(row: Implementation) -> int:
-    """Return how many nodes before the accepted one a row computes in the same launch."""
-    return row.taken if row.name in _NAMES else 0
 
 
 def list_pair_layers(

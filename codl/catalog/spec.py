@@ -135,11 +135,12 @@ class Implementation:
     that keep the rules of the register tile, and change nothing but MR, NR and VECTOR."""
     stacks: bool = False
     """Whether `describe` does nothing but arithmetic with sizes and parameters: it takes several operators at
-    once (`codl/ir/stacking.py`), with an entry a box of what differs between them."""
+    once (`codl/ir/stacking.py`), with an entry a box of what differs between them. Rows over several nodes do
+    not, for only the last one is stacked."""
     inner_loop: str | None = None
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
-    taken: int = 1
-    """Nodes before the accepted one in a row over several, each of them read by the next one alone."""
+    taken: int = 0
+    """Nodes before the accepted one that the row computes too, each of them read by the next one alone."""
     tolerance: float = OPERATOR_TOLERANCE
     """max|error| / max|reference| that the row's arithmetic may have."""
 

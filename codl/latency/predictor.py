@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from codl.catalog.choose import choose
 from codl.catalog.database import EMPTY, KernelDatabase
-from codl.catalog.pairs import count_taken
 from codl.catalog.rows.copy import copy_batch
 from codl.catalog.spec import LaunchBatch, Selection
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
@@ -133,7 +132,7 @@ class Predictor:
         )
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         name = selection.implementation.name
-        taken = count_taken(selection.implementation)
+        taken = selection.implementation.taken
         marks = () if layer is None else (mark_node(*layer, selection.parameters, taken=taken),)
         counts = (len(batches[0].global_size),) * len(marks)
         return self.predict_features(name, features, np.asarray(launches), marks=marks, counts=counts)

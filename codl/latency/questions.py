@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codl.catalog.joined import find_sort, join_batches, list_described_facts
-from codl.catalog.pairs import count_taken
 from codl.catalog.spec import LaunchBatch, Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
@@ -96,7 +95,7 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
         stops = np.cumsum(sizes)[:-1]
         marks = [""] * len(asked)
         if any(row.layers for row in known):
-            taken = count_taken(selections[0].implementation)
+            taken = selections[0].implementation.taken
             pairs = zip(asked, selections, strict=True)
             marks = [mark_node(question.node, graph, one.parameters, taken=taken) for question, one in pairs]
         for device in group.devices:
@@ -159,8 +158,7 @@ def _stack(
             alike.setdefault(known, []).append(device)
         for (name, parameters, fact), devices in alike.items():
             row = question.selections[devices[0]].implementation
-            can_stack = row.stacks and not count_taken(row)  # of several operators only the last is stacked
-            sort = find_stacked_sort(node, graph) if can_stack else None
+            sort = find_stacked_sort(node, graph) if row.stacks else None
             if sort is None:
                 kind: Hashable = (name, parameters, fact, node.epilogue)
                 sort = place

@@ -15,7 +15,7 @@ from codl.assets import profiles_dir
 from codl.catalog.candidates import can_use
 from codl.catalog.choose import choose
 from codl.catalog.layers import Layer, load_layers
-from codl.catalog.pairs import count_taken, list_pairs
+from codl.catalog.pairs import list_pairs
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.stored import load_database
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
@@ -97,7 +97,7 @@ def share_out(
         graph = layer.make_graph()
         node = graph.nodes[-1]
         for row in rows:
-            is_asked = row.suits(info) and count_taken(row) == len(layer.before)
+            is_asked = row.suits(info) and row.taken == len(layer.before)
             if is_asked and row.accepts(node, graph, info) is not None:
                 accepted[row.name].append(layer)
         selection = _choose(layer, info)

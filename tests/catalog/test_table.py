@@ -23,6 +23,11 @@ def test_row_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_rows_over_several_nodes_say_how_many_and_do_not_stack() -> None:
+    assert all(row.taken > 0 and not row.stacks for row in PAIRS)
+    assert not any(row.taken for row in IMPLEMENTATIONS)
+
+
 @EACH_ROW
 def test_file_entry_point_and_row_share_one_name(row: Implementation) -> None:
     assert (kernels_dir() / row.source).is_file()

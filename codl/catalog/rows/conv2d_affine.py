@@ -159,5 +159,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept,
         fits=_fits,
         describe=_describe,
+        taken=1,
     ),
 )

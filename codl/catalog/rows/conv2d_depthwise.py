@@ -294,5 +294,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept,
         fits=_fits,
         describe=_describe,
+        taken=1,
     ),
 )

@@ -249,7 +249,9 @@ def _pool(row: Implementation, *, accept: Any = _accept, describe: Any = _descri
         accepts=partial(accept, row=row),
         fits=partial(_fits, row=row),
         describe=partial(describe, row=row),
+        stacks=False,
         inner_loop=None,
+        taken=1,
     )
 
 
