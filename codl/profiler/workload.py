@@ -21,6 +21,7 @@ from codl.catalog.stored import load_database
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.errors import UnsupportedError
 from codl.ir.boxes import Boxes, Region
+from codl.ir.graph import Graph
 from codl.ir.regions import find_splittable_axes
 from codl.machine import DeviceInfo, DeviceKind
 from codl.profiler.case import Case
@@ -100,14 +101,14 @@ def share_out(
             is_asked = row.suits(info) and row.taken == len(layer.before)
             if is_asked and row.accepts(node, graph, info) is not None:
                 accepted[row.name].append(layer)
-        selection = _choose(layer, info)
+        selection = _choose(graph, info)
         if selection is None:
             continue
         name = selection.implementation.name
         if name in chosen:
             chosen[name].append(layer)
             programs[name].setdefault(str(selection), []).append(layer)
-            cost = _guess_cost(layer, selection, info)
+            cost = _guess_cost(graph, selection, info)
             costs.append((name, layer, cost))
             for network, count in layer.uses.items():
                 totals[network] = totals.get(network, 0.0) + cost * count
@@ -133,12 +134,11 @@ def share_out(
     )
 
 
-def _choose(layer: Layer, info: DeviceInfo) -> Selection | None:
+def _choose(graph: Graph, info: DeviceInfo) -> Selection | None:
     """Return what the executor would compute a layer with, if anything."""
-    graph = layer.make_graph()
-    node = graph.nodes[-1]
-    if layer.before:
-        found = (how for count, how in list_pairs(node, graph, info) if count == len(layer.before))
+    *before, node = graph.nodes
+    if before:
+        found = (how for count, how in list_pairs(node, graph, info) if count == len(before))
         return next(found, None)
     with suppress(UnsupportedError):
         return choose(node, graph, info, load_database(info))
@@ -214,22 +214,22 @@ def merge(
 
 
 def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: Generator) -> Iterator[Case]:
-    selection = _select(row, layer, info)
+    graph = layer.make_graph()
+    selection = _select(row, graph, info)
     if kind == "between":
         relative = mutate(layer, rng)
-        # The same program where it may be: building another one takes longer than measuring.
-        selection = selection if relative is None else _keep(selection, relative, info)
-        layer = layer if relative is None else relative
+        if relative is not None:
+            layer, graph = relative, relative.make_graph()
+            # The same program where it may be: building another one takes longer than measuring.
+            selection = _keep(selection, graph, info)
         kind = "slice" if relative is None or rng.random() < 0.5 else "whole"
-    graph = layer.make_graph()
-    node = graph.nodes[-1]
     if selection is None:
         return
     whole = Region.whole(layer.output)
-    cost, limit = _guess_cost(layer, selection, info), _limit_cost(info)
+    cost, limit = _guess_cost(graph, selection, info), _limit_cost(info)
     if kind == "whole" and cost > limit:
         kind = "whole" if cost <= _LONGEST * limit and rng.random() < _LONG_SHARE else "slice"
-    axes = find_splittable_axes(node, graph)
+    axes = find_splittable_axes(graph.nodes[-1], graph)
     if len(layer.output) == 4:
         axes = tuple(axis for axis in IMAGE_AXES if axis in axes)
     regions = [whole]
@@ -238,7 +238,7 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
         axis = axes[int(rng.choice(len(axes), p=weights / weights.sum()))]
         length = layer.output[axis]
         regions = (
-            _find_step(selection, layer, axis, info, rng, most=limit / cost)
+            _find_step(selection, graph, axis, info, rng, most=limit / cost)
             if kind == "step"
             else [
                 whole.cut(axis, *_draw_interval(length, rng, most=limit / cost, step=_draw_step(axis, rng)))
@@ -248,27 +248,26 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
         yield Case(layer=layer, selection=selection, region=region)
 
 
-def _select(row: Implementation, layer: Layer, info: DeviceInfo) -> Selection | None:
+def _select(row: Implementation, graph: Graph, info: DeviceInfo) -> Selection | None:
     """Return a row with the parameters that it would be run with, or None where it cannot."""
-    graph = layer.make_graph()
     parameters = row.accepts(graph.nodes[-1], graph, info)
     if parameters is None:
         return None
-    chosen = _choose(layer, info)
+    chosen = _choose(graph, info)
     if chosen is not None and chosen.implementation.name == row.name:
         return chosen
     return Selection(implementation=row, parameters=parameters)
 
 
-def _keep(selection: Selection | None, relative: Layer, info: DeviceInfo) -> Selection | None:
+def _keep(selection: Selection | None, graph: Graph, info: DeviceInfo) -> Selection | None:
     """Return a layer's selection for its relative, or what the row itself would take there."""
     if selection is None:
         return None
-    graph = relative.make_graph()
-    default = selection.implementation.accepts(graph.nodes[0], graph, info)
-    if default is not None and can_use(selection, graph.nodes[0], graph, info, default=default):
+    (node,) = graph.nodes
+    default = selection.implementation.accepts(node, graph, info)
+    if default is not None and can_use(selection, node, graph, info, default=default):
         return selection
-    return _select(selection.implementation, relative, info)
+    return _select(selection.implementation, graph, info)
 
 
 def _draw_step(axis: int, rng: Generator) -> int:
@@ -294,21 +293,22 @@ def _draw_interval(length: int, rng: Generator, *, most: float, step: int = 1) -
 
 
 def _find_step(
-    selection: Selection, layer: Layer, axis: int, info: DeviceInfo, rng: Generator, *, most: float
+    selection: Selection, graph: Graph, axis: int, info: DeviceInfo, rng: Generator, *, most: float
 ) -> list[Region]:
     """Return two neighbouring sizes of a cut, up to a share of it, between which some unit count jumps.
 
     Sizes between channels are mostly neighbours among those that planners ask for.
     """
-    length = layer.output[axis]
-    graph = layer.make_graph()
+    node = graph.nodes[-1]
+    shape = graph.shape(node.output)
+    length = shape[axis]
     ends = np.arange(1, length + 1)
-    boxes = Boxes.whole(layer.output, length).with_axis(axis, 0, ends)
-    batches = selection.implementation.describe(graph.nodes[-1], graph, boxes, info, selection.parameters)
+    boxes = Boxes.whole(shape, length).with_axis(axis, 0, ends)
+    batches = selection.implementation.describe(node, graph, boxes, info, selection.parameters)
     counts = [units for batch in batches for units in batch.units.values()]
     jumps = np.flatnonzero(sum(np.abs(np.diff(units)) for units in counts)) + 1 if counts else np.arange(0)
     jumps = jumps[jumps <= max(2, most * length)]
-    whole = Region.whole(layer.output)
+    whole = Region.whole(shape)
     if not len(jumps):
         return [whole.cut(axis, 0, max(1, length // 2))]
     step = _draw_step(axis, rng)
@@ -333,9 +333,9 @@ def _limit_cost(info: DeviceInfo) -> float:
     return _CPU_COST * info.units if info.kind is DeviceKind.CPU else _GPU_COST
 
 
-def _guess_cost(layer: Layer, selection: Selection, info: DeviceInfo) -> float:
+def _guess_cost(graph: Graph, selection: Selection, info: DeviceInfo) -> float:
     """Return a layer's work, in bytes moved and what its arithmetic is worth in them."""
-    graph = layer.make_graph()
-    out = Boxes.whole(layer.output, 1)
-    batches = selection.implementation.describe(graph.nodes[-1], graph, out, info, selection.parameters)
+    node = graph.nodes[-1]
+    out = Boxes.whole(graph.shape(node.output), 1)
+    batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
     return float(sum(b.flops[0] / _FLOPS_PER_BYTE + b.read_bytes[0] + b.written_bytes[0] for b in batches))
