@@ -15,6 +15,36 @@
 //
 // A work-item copies the rows of the image that its output row sees, with their padding: then no pixel is at an edge,
 // and a row of a window is one run of memory. The last vectors of a panel step back to end with the channels.
-#define ENTRY conv2d_patch__buffer
-#define POOL 0
+#include "common/gemm_tile.h"
+
+#define LINE_OUTPUT                                                                                              \
+    __global float *to, int to_step, __global const float *with, int with_step, int low, int high, int residual_order
+#define STORE_PIXEL(m, STORE_ROW)                                    \
+    if (left > m) {                                                  \
+        __global float *d##m = to + (first + m) * to_step;           \
+        __global const float *r##m = with + (first + m) * with_step; \
+        STORE_ROW(m)                                                 \
+    }
+#define STORE_PLAIN_PIXEL(m) STORE_PIXEL(m, STORE_PLAIN_ROW)
+#define STORE_ANY_PIXEL(m) STORE_PIXEL(m, STORE_ANY_ROW)
+#define STORE_PANEL                                                     \
+    if (IS_WHOLE_PANEL(first_channel, last_start, low, high, outputs)) { \
+        REPEAT(MR, STORE_PLAIN_PIXEL)                                   \
+    } else {                                                            \
+        REPEAT(MR, STORE_ANY_PIXEL)                                     \
+    }
 #include "common/patch.h"
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_patch__buffer(
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
+    __local float *patch, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
+    int channel_end, int panel_begin, int panels, int inputs, int outputs, int in_h, int in_w, int kernel_h,
+    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+    const int n = image_begin + get_global_id(2), oh = row_begin + get_global_id(0);
+    const int columns = col_end - col_begin, line_pixels = (columns - 1) * stride_w + kernel_w;
+    fill_patch(patch, src + AT(src, n, 0, 0, 0), src_h, src_w, oh * stride_h - pad_h, col_begin * stride_w - pad_w,
+               kernel_h, line_pixels, in_h, in_w, inputs);
+    convolve_line(dst + AT(dst, n, oh, col_begin, 0), dst_w, residual + AT(residual, n, oh, col_begin, 0), residual_w,
+                  channel_begin, channel_end, residual_order, patch, columns, line_pixels * inputs, stride_w * inputs,
+                  weights, panel_begin, panels, kernel_h, kernel_w * inputs, outputs, activation, alpha, beta);
+}

@@ -13,6 +13,87 @@
 // Tested by   tests/kernels/test_conv2d_pool.py
 //
 // Work-items walk down their rows and compute each row of values once; two of them both compute the rows between them.
-#define ENTRY conv2d_patch_pool__buffer
-#define POOL 1
+#include "common/gemm_tile.h"
+
+#define LINE_OUTPUT __local float *values
+#define STORE_PIXEL(m)                                        \
+    if (left > m) {                                           \
+        __local float *d##m = values + (first + m) * outputs; \
+        EACH_IN_ROW(BOUND_VECTOR, m)                          \
+    }
+#define STORE_PANEL REPEAT(MR, STORE_PIXEL)
 #include "common/patch.h"
+
+// Lanes behind the last value of a row keep rows out of the same cache sets.
+#define ROW_PADDING 16
+
+// Does TAKE_TAP for every tap p of a window, in the order (kh, kw); `place` is where the window begins in a kept row.
+#define WALK_WINDOW(place, TAKE_TAP)                                                                       \
+    for (int row = top, kept = first_kept; row < bottom; ++row, kept = kept + 1 < kept_rows ? kept + 1 : 0) { \
+        __local const float *p = (place) + kept * line_floats;                                             \
+        for (int tap = 0; tap < taps; ++tap, p += outputs) TAKE_TAP                                        \
+    }
+#define TAKE_PAIR                                  \
+    {                                              \
+        TAKE_MAXIMUM(best_0, VLOAD(p));            \
+        TAKE_MAXIMUM(best_1, VLOAD(p + shift));    \
+    }
+#define TAKE_ONE TAKE_MAXIMUM(best, *p);
+
+// Stores maxima over windows of kept rows, `columns` pixels of `outputs` channels each: rows [top, bottom) of the
+// values, row r at r % kept_rows, and pixels from `left` on.
+static __attribute__((noinline)) void store_maxima(__global float *to, int step, int count,
+                                                   __local const float *values, int columns, int outputs,
+                                                   int kept_rows, int top, int bottom, int left, int window, int stride,
+                                                   int low, int high) {
+    const int line_floats = columns * outputs + ROW_PADDING, first_kept = top % kept_rows;
+    for (int pixel = 0; pixel < count; ++pixel, to += step, left += stride) {
+        const int first = max(left, 0), taps = min(left + window, columns) - first;
+        __local const float *start = values + first * outputs;
+        if (high - low >= VECTOR) {
+            const int last = high - VECTOR;
+            for (int at = low; at < high; at += 2 * VECTOR) {
+                const int c = min(at, last), shift = min(at + VECTOR, last) - c;
+                VEC best_0 = (VEC)(-INFINITY), best_1 = best_0;
+                WALK_WINDOW(start + c, TAKE_PAIR)
+                VSTORE(best_0, to + c);
+                VSTORE(best_1, to + c + shift);
+            }
+        } else {
+            for (int c = low; c < high; ++c) {
+                float best = -INFINITY;
+                WALK_WINDOW(start + c, TAKE_ONE)
+                to[c] = best;
+            }
+        }
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_patch_pool__buffer(
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
+    __local float *patch, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
+    int channel_end, int panel_begin, int panels, int inputs, int outputs, int in_h, int in_w, int kernel_h,
+    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, int pool_row_begin, int pool_col_begin,
+    int pool_row_end, int pool_col_end, int row_end, int item_rows, int pool_kernel_h, int pool_kernel_w,
+    int pool_stride_h, int pool_stride_w, int pool_pad_h, int pool_pad_w, EPILOGUE_SCALARS) {
+    const int n = image_begin + get_global_id(2);
+    const int columns = col_end - col_begin, line_pixels = (columns - 1) * stride_w + kernel_w;
+    __local float *kept = patch + kernel_h * line_pixels * inputs;
+    const int pool_begin = pool_row_begin + get_global_id(0) * item_rows;
+    const int pool_end = min(pool_row_end, pool_begin + item_rows);
+    int oh = row_begin;
+    for (int pool_row = pool_begin; pool_row < pool_end; ++pool_row) {
+        const int window = pool_row * pool_stride_h - pool_pad_h;
+        const int top = max(row_begin, window), bottom = min(row_end, window + pool_kernel_h);
+        for (oh = max(oh, top); oh < bottom; ++oh) {
+            fill_patch(patch, src + AT(src, n, 0, 0, 0), src_h, src_w, oh * stride_h - pad_h,
+                       col_begin * stride_w - pad_w, kernel_h, line_pixels, in_h, in_w, inputs);
+            convolve_line(kept + oh % pool_kernel_h * (columns * outputs + ROW_PADDING), patch, columns,
+                          line_pixels * inputs, stride_w * inputs, weights, panel_begin, panels, kernel_h,
+                          kernel_w * inputs, outputs, activation, alpha, beta);
+        }
+        store_maxima(dst + AT(dst, n, pool_row, pool_col_begin, 0), dst_w, pool_col_end - pool_col_begin, kept, columns,
+                     outputs, pool_kernel_h, top, bottom, pool_col_begin * pool_stride_w - pool_pad_w - col_begin,
+                     pool_kernel_w, pool_stride_w, channel_begin, channel_end);
+    }
+}
