@@ -37,13 +37,12 @@ from codl.ir.regions import Boxes, find_splittable_axes
 from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceProfile
-from codl.latency.store import borrow
 from codl.partitioner.cost import Pricer, price_plan
 from codl.partitioner.even import plan_single
 from codl.plan.check import find_problems
 from codl.plan.residency import find_published
 from codl.plan.steps import Chain, Cut, Plan, Step
-from codl.profiler.first_use import find_profiles, measure_references
+from codl.profiler.first_use import borrow_here, find_profiles
 from codl.profiler.survey import Survey
 from codl.profiler.workload import load_workload
 from codl.session.playback import measure_launches, measure_nodes
@@ -118,7 +117,7 @@ def _borrow(device: Device, folders: Sequence[Path]) -> Predictor | None:
     for folder in folders:
         profile = load_profile(folder)
         if profile.key.driver == device.info.driver:
-            return _open_predictor(device, borrow(profile, device.info, measure_references(device)))
+            return _open_predictor(device, borrow_here(profile, device))
     return None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from codl.assets import cache_dir, profiles_dir
 from codl.catalog.stored import name_folder
@@ -96,13 +97,19 @@ def find_relative(info: DeviceInfo) -> DeviceProfile | None:
     return min(found, key=lambda item: item[:2])[2] if found else None
 
 
-def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:
+def borrow(
+    profile: DeviceProfile,
+    info: DeviceInfo,
+    reference_us: Mapping[str, float],
+    factors: Mapping[str, float] = MappingProxyType({}),
+) -> DeviceProfile:
     """Return a relative's profile for a device, scaled by what the reference kernels take on it.
 
     Args:
         profile: Of a device of the same driver and kind.
         info: The device.
         reference_us: What the two reference kernels take on it when it is quiet.
+        factors: By implementation, how many times as long as that tells its kernels take; 1 by default.
 
     Raises:
         ProfileError: A reference is missing on either side.
@@ -111,6 +118,7 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
     if missing:
         raise ProfileError(f"profile of {profile.name}: got no reference {sorted(missing)}, cannot be scaled")
     compute, memory = (reference_us[name] / profile.reference_us[name] for name in (COMPUTE, MEMORY))
+    both = compute, memory
     return replace(
         profile,
         info=info,
@@ -121,7 +129,7 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
         launch_us=profile.launch_us * compute,
         wait_us=profile.wait_us * compute,
         rows={
-            name: replace(row, model=_scale(row.model, compute, memory), layers={}, known=None)
+            name: replace(row, model=_scale(row.model, *both, factors.get(name, 1.0)), layers={}, known=None)
             for name, row in profile.rows.items()
         },
         sharing={name: _scale(model, compute, memory) for name, model in profile.sharing.items()},
@@ -129,8 +137,10 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
     )
 
 
-def _scale(model: LinearModel, compute: float, memory: float) -> LinearModel:
-    factors = {
-        name: memory for name in model.features if name.rpartition(".")[2].startswith(_MEMORY_FEATURES)
+def _scale(model: LinearModel, compute: float, memory: float, factor: float = 1.0) -> LinearModel:
+    slower = {
+        name: memory * factor
+        for name in model.features
+        if name.rpartition(".")[2].startswith(_MEMORY_FEATURES)
     }
-    return model.scaled(factors, compute)
+    return model.scaled(slower, compute * factor)

@@ -7,18 +7,20 @@ from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
 
+from codl.catalog.stored import load_database
 from codl.devices.opencl import Device, open_device
-from codl.devices.reference import COMPUTE, MEMORY
 from codl.errors import ProfileError
 from codl.latency.files import format_lines, format_neighbour, parse_neighbour, write_whole
 from codl.latency.linear import read_number
+from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin
 from codl.latency.store import borrow, find_profile, find_relative, user_folder
 from codl.machine import DeviceInfo
+from codl.profiler.calibration import measure_factors
 from codl.profiler.pairs import measure_neighbours
 from codl.profiler.survey import Survey
 
-_FILE, _NEIGHBOURS_FILE = "reference.json", "neighbours.json"
+_FILE, _NEIGHBOURS_FILE = "borrowed.json", "neighbours.json"
 
 
 def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
@@ -48,8 +50,6 @@ def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
 def find_or_borrow(info: DeviceInfo) -> DeviceProfile | None:
     """Return the best profile there is for a device; None where codl ships none of its driver and kind.
 
-    The reference kernels run when a relative's profile has to be scaled; what they took is kept.
-
     Raises:
         DeviceError: A device that had to be measured failed.
         ProfileError: The user's own profile is broken or was measured with another driver.
@@ -58,20 +58,40 @@ def find_or_borrow(info: DeviceInfo) -> DeviceProfile | None:
     if profile is not None:
         return profile
     relative = find_relative(info)
-    return None if relative is None else borrow(relative, info, measure_references(open_device(info.name)))
+    return None if relative is None else borrow_here(relative, open_device(info.name))
 
 
-def measure_references(device: Device) -> dict[str, float]:
-    """Return what the reference kernels take on a quiet device, in us; kept between processes."""
+def borrow_here(relative: DeviceProfile, device: Device) -> DeviceProfile:
+    """Return a relative's profile scaled to a device, where a few kernels of every sort run for that.
+
+    What was measured, which takes about half a minute, is kept between processes.
+
+    Raises:
+        DeviceError: The device failed.
+        ProfileError: The relative's profile has no references.
+    """
     key = asdict(DeviceKey.of(device.info))
     try:
-        values = _read(device.info, _FILE, device=key)["reference_us"]
-        return {name: read_number(values[name], name, least=1e-3) for name in (COMPUTE, MEMORY)}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, ProfileError):
+        told = _read(device.info, _FILE, device=key, relative=relative.fingerprint)
+        return borrow(relative, device.info, _read_times(told["reference_us"]), _read_times(told["factors"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
         pass  # measured again
-    found = Survey(device).quiet_us()
-    _keep(device.info, _FILE, {"device": key, "reference_us": found})
-    return found
+    survey = Survey(device)
+    scaled = borrow(relative, device.info, survey.quiet_us())
+    factors = measure_factors(Predictor(scaled, device.info, database=load_database(device.info)), survey)
+    reference_us = survey.quiet_us()
+    found = {"reference_us": reference_us, "factors": factors}
+    _keep(device.info, _FILE, {"device": key, "relative": relative.fingerprint, **found})
+    return borrow(relative, device.info, reference_us, factors)
+
+
+def _read_times(told: Mapping[str, Any]) -> dict[str, float]:
+    """Return positive numbers by name.
+
+    Raises:
+        ProfileError: A value is none.
+    """
+    return {name: read_number(value, name, least=1e-6) for name, value in told.items()}
 
 
 def _measure_beside(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:

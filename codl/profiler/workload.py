@@ -183,6 +183,15 @@ def iterate_row(work: RowWork, info: DeviceInfo, *, seed: int = 0) -> Iterator[C
                     yield case
 
 
+def iterate_leading(work: RowWork, info: DeviceInfo) -> Iterator[Case]:
+    """Yield one row's layers, what costs networks most first: whole, or a slice where that takes long."""
+    rng = np.random.default_rng([*work.row.name.encode()])
+    for layer in work.layers:
+        for case in _draw("whole", layer, work.row, info, rng):
+            if case.size_bytes <= _MOST_BYTES:
+                yield case
+
+
 def iterate_near(
     layers: Sequence[Layer], row: Implementation, info: DeviceInfo, rng: Generator
 ) -> Iterator[Case]:

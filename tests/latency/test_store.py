@@ -88,6 +88,16 @@ def test_borrowed_profile_is_scaled_by_the_references() -> None:
     assert borrowed.neighbours == {}
 
 
+def test_borrowed_profile_is_scaled_by_what_single_kernels_take_too() -> None:
+    relative = make_profile(replace(INFO, device_name="another"))
+
+    plain, scaled = borrow(relative, INFO, QUICK), borrow(relative, INFO, QUICK, {"conv2d_gemm__buffer": 3.0})
+
+    one, other = (profile.rows["conv2d_gemm__buffer"].model.coefficients for profile in (plain, scaled))
+    assert other == pytest.approx([3 * value for value in one])
+    assert plain.rows["softmax_rows__buffer"] == scaled.rows["softmax_rows__buffer"]
+
+
 def test_profile_without_references_cannot_be_borrowed() -> None:
     with pytest.raises(ProfileError, match="no reference"):
         borrow(replace(make_profile(INFO), reference_us={}), INFO, QUICK)

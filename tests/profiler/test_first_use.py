@@ -1,5 +1,6 @@
 """A device without a profile borrows one in seconds."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,10 @@ from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import Device
 from codl.latency import store
 from codl.latency.files import save_profile
-from codl.latency.profile import Origin
-from codl.latency.store import user_folder
-from codl.profiler.first_use import find_or_borrow, find_profiles, measure_references
+from codl.latency.profile import DeviceProfile, Origin
+from codl.latency.store import borrow, user_folder
+from codl.profiler import calibration
+from codl.profiler.first_use import find_or_borrow, find_profiles
 from tests.latency.profiles import make_profile
 
 
@@ -25,14 +27,32 @@ def test_without_any_profile_there_is_none(device: Device, shipped: Path) -> Non
     assert find_or_borrow(device.info) is None
 
 
-def test_relative_is_scaled_by_what_the_references_take(device: Device, shipped: Path) -> None:
-    save_profile(make_profile(replace(device.info, device_name="another", units=7)), shipped / "another")
+@pytest.fixture
+def relative(device: Device, shipped: Path) -> DeviceProfile:
+    profile = make_profile(replace(device.info, device_name="another", units=7))
+    save_profile(profile, shipped / "another")
+    return profile
+
+
+def test_relative_is_scaled_by_what_references_and_kernels_take(
+    device: Device, relative: DeviceProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "_MOST", 4)
 
     profile = find_or_borrow(device.info)
 
     assert profile is not None
     assert profile.origin is Origin.BORROWED
-    assert profile.reference_us == measure_references(device)
+    by_references = borrow(relative, device.info, profile.reference_us)
+    factors = {
+        name: row.model.coefficients[0] / by_references.rows[name].model.coefficients[0]
+        for name, row in profile.rows.items()
+    }
+    assert all(factor > 0 for factor in factors.values())
+    distinct = {round(factor, 6) for factor in factors.values()}
+    assert (
+        len(distinct - {1.0}) == 5
+    )  # four rows, and all others; those that suit no device here stay as told
 
 
 def test_own_profile_is_taken_as_it_is(device: Device, shipped: Path) -> None:
@@ -42,20 +62,45 @@ def test_own_profile_is_taken_as_it_is(device: Device, shipped: Path) -> None:
     assert find_or_borrow(device.info) == own
 
 
-def test_references_are_measured_once(device: Device) -> None:
-    first = measure_references(device)
+@pytest.fixture
+def in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out all kernels but the references."""
+    monkeypatch.setattr(calibration, "BUDGET_SECONDS", 0.0)
 
-    assert measure_references(device) == first
-    assert all(value > 0 for value in first.values())
+
+def test_a_device_is_compared_with_a_relative_once(
+    device: Device, relative: DeviceProfile, in_a_moment: None
+) -> None:
+    assert find_or_borrow(device.info) == find_or_borrow(device.info)
 
 
-@pytest.mark.parametrize("text", ["", "[", "[]", '{"device": 1}', '{"reference_us": {"compute": NaN}}'])
-def test_damaged_references_are_measured_again(device: Device, text: str) -> None:
-    measure_references(device)
-    path = user_folder(device.info) / "reference.json"
-    path.write_text(text)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "[",
+        "[]",
+        '{"device": 1}',
+        '{"reference_us": {"compute": NaN}}',
+        ("factors", []),
+        ("factors", {"conv2d_gemm__buffer": -1}),
+        ("reference_us", {}),
+        ("relative", "another"),
+    ],
+)
+def test_damaged_comparison_is_made_again(
+    device: Device, relative: DeviceProfile, in_a_moment: None, damage: str | tuple[str, object]
+) -> None:
+    find_or_borrow(device.info)
+    path = user_folder(device.info) / "borrowed.json"
+    sound = json.loads(path.read_text())
+    path.write_text(damage if isinstance(damage, str) else json.dumps({**sound, damage[0]: damage[1]}))
 
-    assert all(value > 0 for value in measure_references(device).values())
+    profile = find_or_borrow(device.info)
+
+    assert profile is not None
+    assert all(value > 0 for value in profile.reference_us.values())
+    assert json.loads(path.read_text()).keys() == sound.keys()
 
 
 def test_devices_that_never_met_are_measured_together_once(
