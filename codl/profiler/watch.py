@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from statistics import median
 
 import numpy as np
 
@@ -12,12 +13,6 @@ from codl.profiler.guard import Guard, Reading, find_quiet
 LEAST_ROUNDS = 8
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
-_UNDISTURBED = 25
-"""Percentile of waits that others did not make longer: a core that has slept may have to be given back first.
-
-Source:
-    PoCL on one of two virtual cores of a cloud machine: from 50 us to 1.4 ms until the first kernel begins.
-"""
 
 
 class Watch:
@@ -76,5 +71,5 @@ class Watch:
             for part in parts.tolist()
         ]
         longest, spread = max(found)
-        rest = float(np.percentile([one.rest for one in played], _UNDISTURBED))
+        rest = median(one.rest for one in played)
         return Played(longest + rest, tuple(seconds for seconds, _ in found)), spread

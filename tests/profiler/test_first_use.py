@@ -50,9 +50,8 @@ def test_relative_is_scaled_by_what_references_and_kernels_take(
     }
     assert all(factor > 0 for factor in factors.values())
     distinct = {round(factor, 6) for factor in factors.values()}
-    assert (
-        len(distinct - {1.0}) == 5
-    )  # four rows, and all others; those that suit no device here stay as told
+    four_rows_and_all_others = 5
+    assert len(distinct - {1.0}) == four_rows_and_all_others  # 1: suits no device here
 
 
 def test_own_profile_is_taken_as_it_is(device: Device, shipped: Path) -> None:
