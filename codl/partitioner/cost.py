@@ -18,6 +18,7 @@ from itertools import accumulate, pairwise
 from codl.errors import ProfileError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
+from codl.partitioner.alone import Alone, is_lone
 from codl.partitioner.durations import Durations
 from codl.partitioner.even import plan_single
 from codl.partitioner.tables import Tables
@@ -65,6 +66,22 @@ class Pricer:
     def price_all(self, plans: Sequence[Plan], arrangement: Arrangement) -> list[Plan]:
         """Return what `price` does for plans over the same devices, without the best device alone."""
         return [walk.run() for walk in self._walk(plans, arrangement)]
+
+    def find_alone_us(self, device: int, arrangement: Arrangement) -> float:
+        """Return what a device of `tables` takes alone: what `price` says, most often without walking.
+
+        Args:
+            device: Its place among them.
+            arrangement: How they share memory.
+
+        Raises:
+            ProfileError: As in `price`.
+        """
+        names, modes = list(self.predictors), arrangement.modes
+        if self.tables is not None and is_lone(self.graph):
+            return Alone(self.tables, self._durations, device, sharing=modes[device]).find_us()
+        plan = plan_single(self.graph, device=names[device], devices=tuple(names))
+        return self.price_all([plan], arrangement)[0].predicted_us or 0.0
 
     def price_step(self, plan: Plan, arrangement: Arrangement, step: int) -> Step:
         """Return a step with what it costs by itself, whatever devices do before and after it in the plan.

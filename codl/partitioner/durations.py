@@ -8,7 +8,8 @@ import numpy as np
 
 from codl.catalog.rows.copy import COPY_ROW, concat_batches
 from codl.catalog.spec import Selection
-from codl.ir.graph import Graph, Node, Shape
+from codl.devices.memory import count_runs
+from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
 from codl.latency.questions import Question, answer_questions
@@ -159,6 +160,12 @@ class Durations:
             call, byte, row = found.tolist()
             self._sharing[key] = call, byte, row
         return self._sharing[key]
+
+    def time_move(self, kind: str, tensor: str, region: Region, predictor: Predictor) -> float:
+        """Return what it takes to move a region of a tensor in one of the ways that profiles know, in us."""
+        runs = count_runs(region, Region.whole(self.graph.shape(tensor)))
+        call, byte, row = self.find_sharing(kind, predictor)
+        return call + byte * region.size * FLOAT_BYTES + row * runs
 
     def _look_up(self, node: Node, device: str, region: Region) -> Time | None:
         if self.tables is None:

@@ -105,6 +105,10 @@ class Pairs:
             found[device] = self._wholes_us.get((group.last.name, count, device), found[device])
         return found
 
+    def find_known_us(self, last: Node, count: int, device: int) -> float:
+        """Return what a launch takes whole that a profile knows: of a node and so many before it."""
+        return self._wholes_us[last.name, count, device]
+
     def find_main(self, nodes: Sequence[Node]) -> Node:
         """Return the one of a group that does most."""
         return max(nodes, key=lambda node: _count_products(node, self._graph))
@@ -132,7 +136,7 @@ class Pairs:
                         launches.append((last, how, [Region.whole(self._graph.shape(last.output))]))
                         keys.append((name, count, device))
             us, _ = time_launches(launches, self._graph, predictor)
-            found.update(zip(keys, us.tolist(), strict=True))
+            found |= dict(zip(reversed(keys), reversed(us.tolist()), strict=True))  # the preferred way counts
         return found
 
     @cached_property

@@ -93,22 +93,28 @@ class Planner:
 
         Args:
             method: How they are sought.
-            most: Plans found by dynamic programming that are priced.
+            most: Plans found by dynamic programming that are priced; with 1 the first plan may stand alone.
         """
-        singles = [plan_single(self.graph, device=name, devices=self.devices) for name in self.devices]
+        alone_us = [
+            self._pricer.find_alone_us(place, self.arrangement) for place in range(len(self.predictors))
+        ]
+        best_us = min(alone_us)
         tried = self.list_choices(method, most) if len(self.predictors) > 1 else []
-        priced = self._pricer.price_all([*singles, *map(self._write, tried)], self.arrangement)
-        singles, found = priced[: len(singles)], priced[len(singles) :]
-        best_us = min(single.predicted_us or 0.0 for single in singles)
+        found = self._pricer.price_all(list(map(self._write, tried)), self.arrangement)
         splits = [replace(plan, planner=method) for plan in found]
         splits[:2] = sorted(splits[:2], key=lambda plan: plan.predicted_us or 0.0)
         splits[1:] = sorted(splits[1:], key=lambda plan: plan.predicted_us or 0.0)
-        singles.sort(key=lambda plan: plan.predicted_us or 0.0)
         least = best_us * (1 - max(_LEAST_GAIN, self.uncertainty))
-        single = replace(singles[0], planner=method)
         worthy = [plan for plan in splits if (plan.predicted_us or 0.0) < least]
+        is_split = splits[:1] == worthy[:1] != []
+        if is_split and most == 1:  # nobody asks for the others
+            return [replace(splits[0], best_single_us=best_us)]
+        device = self.devices[alone_us.index(best_us)]
+        alone = plan_single(self.graph, device=device, devices=self.devices)
+        (priced,) = self._pricer.price_all([alone], self.arrangement)
+        single = replace(priced, planner=method)
         rest = [plan for plan in splits if plan not in worthy]
-        ranked = [single, *worthy] if splits[:1] != worthy[:1] else [*worthy, single]
+        ranked = [*worthy, single] if is_split else [single, *worthy]
         return [replace(plan, best_single_us=best_us) for plan in (*ranked, *rest)]
 
     @cached_property

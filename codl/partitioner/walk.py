@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from codl.catalog.spec import Selection
-from codl.devices.memory import count_runs
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
@@ -191,20 +190,17 @@ class Walk:
             self._move("read", transfer.tensor, transfer.region, transfer.source, step)
         if self._arrangement.is_discrete(transfer.destination):
             device = transfer.destination
-            us = self._find_sharing_us("write", transfer.tensor, transfer.region, device)
+            us = self._durations.time_move(
+                "write", transfer.tensor, transfer.region, self._predictors[device]
+            )
             self._tallies[step].sharing_us[device] += us
             self._clock.tell(device, step=step, us=us, memory_us=us, kind="write", name=transfer.tensor)
 
     def _move(self, kind: str, tensor: str, region: Region, device: int, step: int) -> None:
-        us = self._find_sharing_us(kind, tensor, region, device)
+        us = self._durations.time_move(kind, tensor, region, self._predictors[device])
         self._tallies[step].moving_us += us
         other, size = self._plan.devices[device], region.size * FLOAT_BYTES
         self._clock.spend(us, step=step, kind=kind, name=tensor, other=other, size=size)
-
-    def _find_sharing_us(self, kind: str, tensor: str, region: Region, device: int) -> float:
-        runs = count_runs(region, Region.whole(self._graph.shape(tensor)))
-        call, byte, row = self._durations.find_sharing(kind, self._predictors[device])
-        return call + byte * region.size * FLOAT_BYTES + row * runs
 
 
 def _first_node(step: Step) -> str:
