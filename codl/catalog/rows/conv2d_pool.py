@@ -16,6 +16,7 @@ from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
     Parameters,
+    Scalar,
     busiest_share,
     ceil_div,
     kernel_box,
@@ -191,16 +192,38 @@ def _describe_patch(
     tiles = ceil_div(columns, parameters["MR"]) * (batch.panel_end - batch.panel_begin)
     busiest = spread(global_size.prod(axis=1), info.units) * lines
     depth = prod(graph.shape(convolution.inputs[1])[1:])
-    panel = parameters["VECTORS"] * parameters["VECTOR"]
+    tile_flops = 2 * depth * parameters["MR"] * parameters["VECTORS"] * parameters["VECTOR"]
     result = plain_arg(node.output, graph.shape(node.output))
-    scalars = dict(batch.scalars)
-    epilogue = {name: scalars.pop(name) for name in epilogue_scalars(convolution.epilogue, out.count)}
-    pooling = {
+    epilogue = epilogue_scalars(convolution.epilogue, out.count)
+    values_scalars = {name: scalar for name, scalar in batch.scalars.items() if name not in epilogue}
+    return (
+        replace(
+            batch,
+            entry=_name(row),
+            tensors=(result, batch.tensors[1], result),
+            global_size=global_size,
+            local=batch.local + op.kernel[0] * (columns * graph.shape(node.output)[1] + _ROW_PADDING),
+            scalars={**values_scalars, **_pool_scalars(op, out, values, item_rows), **epilogue},
+            busiest_flops=busiest_share(
+                tile_flops * tiles * np.maximum(lines - _count_outside(node, graph), 1),
+                full_items=rows // item_rows * images,
+                units=info.units,
+            ),
+            units={"steps": busiest * tiles * depth, "tiles": busiest * tiles, "items": busiest},
+            written_bytes=FLOAT_BYTES * out.size,
+        ),
+    )
+
+
+def _pool_scalars(op: Pool2d, out: Boxes, values: Boxes, item_rows: IntArray) -> dict[str, Scalar]:
+    """Return what the kernel takes beside the scalars of its values: the box of maxima, and their window."""
+    begin, end = kernel_box(out)
+    return {
         "pool_row_begin": begin[:, 1],
         "pool_col_begin": begin[:, 2],
         "pool_row_end": end[:, 1],
         "pool_col_end": end[:, 2],
-        "row_end": last[:, 1],
+        "row_end": kernel_box(values)[1][:, 1],
         "item_rows": item_rows,
         **constants_like(
             out,
@@ -212,28 +235,6 @@ def _describe_patch(
             pool_pad_w=op.pads[1],
         ),
     }
-    return (
-        replace(
-            batch,
-            entry=_name(row),
-            tensors=(result, batch.tensors[1], result),
-            global_size=global_size,
-            local=batch.local + op.kernel[0] * (columns * graph.shape(node.output)[1] + _ROW_PADDING),
-            scalars={**scalars, **pooling, **epilogue},
-            busiest_flops=busiest_share(
-                2
-                * depth
-                * parameters["MR"]
-                * panel
-                * tiles
-                * np.maximum(lines - _count_outside(node, graph), 1),
-                full_items=rows // item_rows * images,
-                units=info.units,
-            ),
-            units={"steps": busiest * tiles * depth, "tiles": busiest * tiles, "items": busiest},
-            written_bytes=FLOAT_BYTES * out.size,
-        ),
-    )
 
 
 def _name(row: Implementation) -> str:
