@@ -2,11 +2,16 @@
 // Texels of a block lie side by side as their pixels do; the next block begins `block` texels further right, the
 // next image of the batch `n` texels further down. Coordinates are those of the whole tensor; `x` and `y` place the
 // part that the image holds. Lanes of channels outside that part are zero.
+//
+// Parameters  GROUP side of a square work-group (1 8)
 #ifndef CODL_IMAGE_H
 #define CODL_IMAGE_H
 
 #ifndef VECTOR
 #define VECTOR 4
+#endif
+#ifndef GROUP
+#define GROUP 1
 #endif
 
 #define IMAGE(name) __write_only image2d_t name, int name##_x, int name##_y, int name##_block, int name##_n

@@ -1,10 +1,16 @@
 // A tile of a convolution over images: PIXELS pixels x BLOCKS blocks of four channels. Every output is one fma chain
 // over K in ascending order that starts from the panel's bias row, so its bits do not depend on its tile.
 //
-// Parameters  PIXELS; BLOCKS
+// Parameters  PIXELS; BLOCKS of four channels
 #ifndef CODL_IMAGE_TILE_H
 #define CODL_IMAGE_TILE_H
 
+#ifndef PIXELS
+#define PIXELS 4
+#endif
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
 #include "common/image.h"
 #include "common/activate.h"
 

@@ -12,7 +12,7 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
 //             the launch, tiles a work-item takes, outputs, inputs, strides, activation of the map, epilogue
 // Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  MR 1 2 3 4 5 6 8 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_affine.py, tests/executor/test_fusions.py
 //
 // Each input is mapped once for all panels of its work-item, with the bits of affine_channels__buffer. Pixels are

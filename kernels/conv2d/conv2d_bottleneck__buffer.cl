@@ -17,8 +17,8 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels of the launch, rows a work-item
 //             takes, outputs, channels, inputs, image size, window, activations of u and v, epilogue
 // Launch      global (ceil(rows / item_rows), 1, images)   local (1, 1, 1)
-// Parameters  RUN 1..14 pixels of a row whose v are computed together; MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS
-//             1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Parameters  RUN 6 7 8 10 12 14 pixels of a row whose v are computed together; MR 1 2 3 4 5 6 8 9 10 12 14 pixels;
+//             VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_bottleneck.py
 //
 // Work-items walk down their rows and compute each row of u once; two of them both compute the rows between them.

@@ -15,8 +15,8 @@
 //             work-item takes, panels, outputs and inputs of a group, inputs, image size, window, activation of v,
 //             epilogue
 // Launch      global (ceil(pixels / item_pixels), 1, images)   local (1, 1, 1)
-// Parameters  RUN 1..14 pixels of a row whose v are computed together; MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS
-//             1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Parameters  RUN 6 7 8 10 12 14 pixels of a row whose v are computed together; MR 1 2 3 4 5 6 8 9 10 12 14 pixels;
+//             VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_depthwise.py
 //
 // Pixels are those of the box in row-major order. IC and the outputs of a group are at least VECTOR.

@@ -10,7 +10,8 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels a work-item takes,
 //             panels of the launch, panels, outputs and inputs of a group, image size, window, epilogue
 // Launch      global (ceil(rows * columns / MR / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 16 24 32 48 64 channels; VECTOR 4 8 16 lanes, NR / VECTOR 1 to 4
+// Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 12 16 24 32 48 64 channels, one to four vectors;
+//             VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d.py
 //
 // Pixels are those of the box in row-major order, and tiles begin at its first: no output's bits depend on its

@@ -9,7 +9,7 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
 //             the launch, tiles a work-item takes, panels, outputs and inputs of a group, strides, epilogue
 // Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  MR 1 2 3 4 5 6 8 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_pointwise.py
 //
 // Pixels are those of the box in row-major order; where its rows follow each other in memory they are one line.

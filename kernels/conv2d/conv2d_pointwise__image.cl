@@ -13,15 +13,6 @@
 //             local (GROUP, GROUP, 1)
 // Parameters  PIXELS 1 2 4 a work-item, row-major; BLOCKS 1 2 of four channels a work-item; GROUP 1 8
 // Tested by   tests/kernels/test_images.py
-#ifndef PIXELS
-#define PIXELS 4
-#endif
-#ifndef BLOCKS
-#define BLOCKS 1
-#endif
-#ifndef GROUP
-#define GROUP 1
-#endif
 #include "common/image_tile.h"
 
 __kernel __attribute__((reqd_work_group_size(GROUP, GROUP, 1))) void conv2d_pointwise__image(

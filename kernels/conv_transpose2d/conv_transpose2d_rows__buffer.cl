@@ -10,7 +10,7 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
 //             the launch, panels, outputs and inputs of a group, image size, window, epilogue
 // Launch      global (rows, ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 16 32 64 channels; VECTOR 4 8 16 lanes, NR / VECTOR in 1 2 4
+// Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 12 16 24 32 48 64 channels, one to four vectors; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv_transpose.py
 //
 // Pixels that lie `stride` columns apart have the same taps, at neighbouring input pixels: a register tile holds

@@ -10,7 +10,7 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes,
 //             panels of the launch, channels of the whole tensor, image size, window, epilogue
 // Launch      global (rows, ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  MR 1..14 pixels a register tile; NR = VECTOR 4 8 16 channels
+// Parameters  MR 6 7 8 10 12 14 pixels a register tile; NR 4 8 16 channels, one vector; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_depthwise.py
 //
 // A work-item walks its row of pixels, MR at a time, and for each group of pixels its panels of channels: the other

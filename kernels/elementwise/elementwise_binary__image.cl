@@ -10,9 +10,6 @@
 // Launch      global (columns and rows rounded up to the work-group's, blocks * images)   local (GROUP, GROUP, 1)
 // Parameters  GROUP 1 8
 // Tested by   tests/kernels/test_images.py
-#ifndef GROUP
-#define GROUP 1
-#endif
 #include "common/image.h"
 #include "common/activate.h"
 

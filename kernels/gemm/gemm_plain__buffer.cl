@@ -8,7 +8,7 @@
 //   residual  as dst                     read when residual_order is not 0
 //   scalars   first matrix and matrices along h, rows and columns of the box, first panel, K, has_bias, epilogue
 // Launch      global (ceil(rows / MR), panels, matrices)   local (1, 1, 1)
-// Parameters  MR 1 2 4 6 8 10 12 14 rows; NR 4 8 16 32 64 columns; VECTOR 4 8 16 lanes, NR / VECTOR in 1 2 4
+// Parameters  MR 1 2 4 6 8 10 12 14 rows; NR 4 8 12 16 24 32 48 64 columns, one to four vectors; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_matmul.py
 //
 // Row tiles begin at the box's first row; panels lie on the whole tensor's grid. A panel that lies densely in the

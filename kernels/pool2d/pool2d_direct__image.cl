@@ -16,9 +16,6 @@
 #ifndef AVERAGE
 #define AVERAGE 0
 #endif
-#ifndef GROUP
-#define GROUP 1
-#endif
 #include "common/image.h"
 
 __kernel __attribute__((reqd_work_group_size(GROUP, GROUP, 1))) void pool2d_direct__image(

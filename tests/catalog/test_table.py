@@ -50,6 +50,18 @@ def test_every_parameter_has_an_allowed_default(row: Implementation) -> None:
 
 
 @EACH_ROW
+def test_head_names_the_allowed_values_of_every_parameter(row: Implementation) -> None:
+    head = (
+        (kernels_dir() / row.source)
+        .read_text(encoding="utf-8")
+        .split("// Parameters  ")[1]
+        .split("// Tested by")[0]
+    )
+    told = re.findall(r"\b([A-Z]+)((?: \d+)+)", re.sub(r"\n// +", " ", head))
+    assert {name: tuple(map(int, values.split())) for name, values in told} == row.allowed
+
+
+@EACH_ROW
 def test_work_group_size_is_fixed(row: Implementation) -> None:
     assert "reqd_work_group_size" in read_source(row.source)
 
