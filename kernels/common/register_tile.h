@@ -144,7 +144,8 @@ static __attribute__((noinline)) void store_row(const float *lanes, __global flo
      (residual_order == RESIDUAL_NONE || (residual_order == RESIDUAL_BEFORE && RESIDUAL_STEP == 1)))
 #define STORE_PART(m, v)                                                                                    \
     if (high > v * VECTOR)                                                                                  \
-        store_part(a##m##_##v, slope, least, most, d##m + v * VECTOR, r##m + v * VECTOR, residual_order, high - v * VECTOR);
+        store_part(a##m##_##v, slope, least, most, d##m + v * VECTOR, r##m + v * VECTOR, residual_order,        \
+                   high - v * VECTOR);
 #define STORE_PLAIN_PART(m)                       \
     LANE_0(STORE_PART(m, 0))                      \
     LANE_1(STORE_PART(m, 1))                      \

@@ -23,8 +23,9 @@
 #define ROW_PADDING 16
 
 // Maps the inputs of one pixel.
-static __attribute__((noinline)) void map_row(__local float *row, __global const float *src, __global const float *scale,
-                    __global const float *shift, int inputs, int activation, float alpha, float beta) {
+static __attribute__((noinline)) void map_row(__local float *row, __global const float *src,
+                                              __global const float *scale, __global const float *shift, int inputs,
+                                              int activation, float alpha, float beta) {
     int at = 0;
     if (IS_PLAIN_ACTIVATION) {
         PLAIN_BOUNDS

@@ -38,8 +38,8 @@
         __local float *d##m = to + m * step;                              \
         EACH_IN_ROW(BOUND_VECTOR, m)                                      \
     }
-static __attribute__((noinline)) void widen_row(__local float *to, int step, __global const float *src, int src_w, int count,
-                                                __global const float *weights, int inputs, int channels,
+static __attribute__((noinline)) void widen_row(__local float *to, int step, __global const float *src, int src_w,
+                                                int count, __global const float *weights, int inputs, int channels,
                                                 int activation, float alpha, float beta) {
     const int last_start = channels - VECTOR;
     PLAIN_BOUNDS
@@ -61,10 +61,11 @@ static __attribute__((noinline)) void widen_row(__local float *to, int step, __g
 #define KEEP_RUN(m)           \
     BOUND(a##m##_0)           \
     VSTORE(a##m##_0, kept + m * step);
-static __attribute__((noinline)) void convolve_row(__local float *to, int step, int columns, __local const float *rows, int line_floats,
-                                                   int tap_begin, int tap_end, int first, __global const float *filters,
-                                                   int channels, int kernel_h, int kernel_w, int stride_w,
-                                                   int activation, float alpha, float beta) {
+static __attribute__((noinline)) void convolve_row(__local float *to, int step, int columns,
+                                                   __local const float *rows, int line_floats, int tap_begin,
+                                                   int tap_end, int first, __global const float *filters, int channels,
+                                                   int kernel_h, int kernel_w, int stride_w, int activation,
+                                                   float alpha, float beta) {
     const int pixel = stride_w * step;
     PLAIN_BOUNDS
     for (int run = 0; run < columns; run += RUN) {
@@ -141,8 +142,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_bottleneck__
                 REPEAT(MR, KEEP_SUM_ROW)
                 const bool is_whole = IS_WHOLE_PANEL(first_channel, last_start, low, high, outputs);
                 for (int m = 0; m < min(MR, left); ++m)
-                    store_sums(sums + m * PANEL, to + (first + m) * dst_w, with + (first + m) * residual_w, first_channel,
-                               last_start, low, high, is_whole, residual_order, activation, alpha, beta);
+                    store_sums(sums + m * PANEL, to + (first + m) * dst_w, with + (first + m) * residual_w,
+                               first_channel, last_start, low, high, is_whole, residual_order, activation, alpha, beta);
             }
         }
     }

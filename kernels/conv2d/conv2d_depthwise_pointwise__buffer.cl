@@ -117,12 +117,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_depthwise_po
             const int first = max(0, min(run, columns - RUN)), first_x = (col_begin + first) * stride_w - pad_w;
             convolve_run(values + (at - begin + run - column) * row_step, row_step, run - first,
                          min(RUN, stop - first), src + AT(src, n, y, first_x, 0), src_h, src_w, filters, zeros,
-                         columns, first_x, tap_begin, tap_end, channels, first_input, last_input, in_w, kernel_h, kernel_w,
-                         stride_w, dilation_h, dilation_w, before_activation, before_alpha, before_beta);
+                         columns, first_x, tap_begin, tap_end, channels, first_input, last_input, in_w, kernel_h,
+                         kernel_w, stride_w, dilation_h, dilation_w, before_activation, before_alpha, before_beta);
         }
         at += stop - column;
     }
-    const bool is_line = dst_h == columns * dst_w && (residual_order == RESIDUAL_NONE || residual_h == columns * residual_w);
+    const bool is_line =
+        dst_h == columns * dst_w && (residual_order == RESIDUAL_NONE || residual_h == columns * residual_w);
     const int last_start = max(0, group_outputs - VECTOR);
     for (int first = begin; first < end; first += MR) {
         const int left = end - first;
