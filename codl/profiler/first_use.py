@@ -1,6 +1,7 @@
 """Profiles for devices that nobody has profiled: shipped ones, or a relative's, scaled in seconds."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -20,6 +21,7 @@ from codl.profiler.calibration import measure_factors
 from codl.profiler.pairs import measure_neighbours
 from codl.profiler.survey import Survey
 
+_LOG = logging.getLogger(__name__)
 _FILE, _NEIGHBOURS_FILE = "borrowed.json", "neighbours.json"
 
 
@@ -76,6 +78,13 @@ def borrow_here(relative: DeviceProfile, device: Device) -> DeviceProfile:
         return borrow(relative, device.info, _read_times(told["reference_us"]), _read_times(told["factors"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
         pass  # measured again
+    _LOG.warning(
+        "%s: no profile, so that of %s is scaled by some kernels, which are measured for half a minute; "
+        "`codl profile --device %s` would know more",
+        device.info.name,
+        relative.key.device_name,
+        device.info.name,
+    )
     survey = Survey(device)
     scaled = borrow(relative, device.info, survey.quiet_us())
     factors = measure_factors(Predictor(scaled, device.info, database=load_database(device.info)), survey)

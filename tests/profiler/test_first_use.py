@@ -68,9 +68,11 @@ def in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_is_compared_with_a_relative_once(
-    device: Device, relative: DeviceProfile, in_a_moment: None
+    device: Device, relative: DeviceProfile, in_a_moment: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert find_or_borrow(device.info) == find_or_borrow(device.info)
+    (told,) = [record.getMessage() for record in caplog.records if "codl profile" in record.getMessage()]
+    assert "that of another is scaled" in told
 
 
 @pytest.mark.parametrize(
