@@ -1,9 +1,10 @@
 """Which of all ways to a place are followed further: the best of two rankings."""
 
 from bisect import bisect_right
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from codl.partitioner.options import Options
 from codl.partitioner.positions import Flags, Floats
 from codl.partitioner.states import Choice, Owned, State, count_devices, own, send
 
+T = TypeVar("T")
 BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
 _LOOKED_AT = 3
@@ -39,15 +41,6 @@ class Arrivals:
 
 
 @dataclass(slots=True)
-class _Origin:
-    """What ways from one state have in common."""
-
-    cuts: dict[str, int]
-    """Of tensors that are read behind the place, as `State` has them."""
-    key: int
-
-
-@dataclass(slots=True)
 class _Step:
     """What ways over one candidate have in common."""
 
@@ -58,7 +51,29 @@ class _Step:
     """What the step publishes for those behind the place."""
     cuts: dict[str, int]
     """How that is divided."""
-    key: int
+    key: tuple[int, ...]
+
+
+class _Origins:
+    """What ways from the states of one place have in common.
+
+    Args:
+        states: At least one; all have the same tensors.
+        live: Tensors that are read behind the place that the ways lead to.
+    """
+
+    def __init__(self, states: Sequence[State], live: Container[str]) -> None:
+        names = [name for name in states[0].cuts if name in live]
+        self._is_all, self.names = len(names) == len(states[0].cuts), names
+        self.keys: list[tuple[int, ...]] = (
+            [tuple(state.cuts.values()) for state in states]
+            if self._is_all
+            else [tuple([state.cuts[name] for name in names]) for state in states]
+        )
+
+    def take(self, known: Mapping[str, T]) -> dict[str, T]:
+        """Return what is known of the tensors that are read behind the place."""
+        return dict(known) if self._is_all else {name: known[name] for name in self.names}
 
 
 class Beam:
@@ -76,7 +91,12 @@ class Beam:
     ) -> None:
         self._arrivals, self._live, self._width, self._numbers = arrivals, live, width, numbers
         self._starts = [0, *accumulate(arrival.host_us.size for arrival in arrivals)]
-        self._origins: dict[int, _Origin] = {}
+        origins: dict[int, _Origins] = {}
+        for arrival in arrivals:
+            place = id(arrival.states)
+            if place not in origins:
+                origins[place] = _Origins(arrival.states, live)
+        self._origins = [origins[id(arrival.states)] for arrival in arrivals]
         self._steps: dict[tuple[int, int], _Step] = {}
         self._found: dict[object, State] = {}
 
@@ -89,37 +109,32 @@ class Beam:
 
     def _add_best(self, ranking: Floats) -> None:
         """Add as many states as the beam is wide: the first in a ranking, of equal cuts the first only."""
-        seen: set[tuple[int, int]] = set()
-        many = min(len(ranking), _LOOKED_AT * self._width)
-        ranked = np.argpartition(ranking, many - 1)[:many]
-        ranked = ranked[np.argsort(ranking[ranked], kind="stable")]
-        for place in ranked.tolist():
-            number = bisect_right(self._starts, place) - 1
-            arrival = self._arrivals[number]
-            index, candidate = divmod(place - self._starts[number], arrival.host_us.shape[1])
-            origin = self._origins.get(id(arrival.states[index])) or self._note_origin(arrival.states[index])
-            step = self._steps.get((number, candidate)) or self._note_step(number, candidate)
-            key = step.key, origin.key
+        starts, steps, found, width = self._starts, self._steps, self._found, self._width
+        seen: set[object] = set()
+        many = _LOOKED_AT * width
+        if len(ranking) > many:
+            chosen = ranking.argpartition(many - 1)[:many]
+            chosen = chosen[ranking[chosen].argsort(kind="stable")]
+        else:
+            chosen = ranking.argsort(kind="stable")
+        for place in chosen.tolist():
+            number = bisect_right(starts, place) - 1
+            arrival, origins = self._arrivals[number], self._origins[number]
+            index, candidate = divmod(place - starts[number], arrival.host_us.shape[1])
+            step = steps.get((number, candidate))
+            if step is None:
+                step = steps[number, candidate] = self._make_step(
+                    arrival.options, arrival.part.start + candidate
+                )
+            key = step.key, origins.keys[index]
             if key in seen:
                 continue
             seen.add(key)
             clock = tuple(arrival.clock[index, candidate].tolist())
-            if (key, clock) not in self._found:
-                self._found[key, clock] = _arrive(arrival, index, candidate, clock, origin=origin, step=step)
-            if len(seen) >= self._width:
+            if (key, clock) not in found:
+                found[key, clock] = _arrive(arrival, index, candidate, clock, origins=origins, step=step)
+            if len(seen) >= width:
                 break
-
-    def _note_origin(self, state: State) -> _Origin:
-        live = self._live
-        cuts = {name: cut for name, cut in state.cuts.items() if name in live}
-        origin = self._origins[id(state)] = _Origin(cuts, self._number(tuple(cuts.values())))
-        return origin
-
-    def _note_step(self, number: int, candidate: int) -> _Step:
-        arrival = self._arrivals[number]
-        step = self._make_step(arrival.options, arrival.part.start + candidate)
-        self._steps[number, candidate] = step
-        return step
 
     def _make_step(self, options: Options, place: int) -> _Step:
         batch, index = options.batches[options.owners[place]], options.indices[place]
@@ -139,7 +154,7 @@ class Beam:
             ],
             owned=owned,
             cuts=cuts,
-            key=self._number(tuple(cuts.values())),
+            key=tuple(cuts.values()),
         )
 
     def _number(self, key: object) -> int:
@@ -152,22 +167,27 @@ def _arrive(
     candidate: int,
     clock: tuple[float, ...],
     *,
-    origin: _Origin,
+    origins: _Origins,
     step: _Step,
 ) -> State:
     before, first = arrival.states[index], step.choice.first
     known = before.owned
-    owned = {name: known[name] for name in origin.cuts} | step.owned
+    owned = origins.take(known)
+    owned.update(step.owned)
     for name, axis, lows, highs in step.reads:
-        if name in origin.cuts:
+        if name in origins.names:
             owned[name] = send(known[name], axis, lows, highs)
-    is_met = arrival.is_met[index, candidate].tolist()
+    cuts = origins.take(before.cuts)
+    cuts.update(step.cuts)
+    met, is_met = before.met, arrival.is_met[index, candidate].tolist()
+    if True in is_met:
+        met = tuple([first if now else then for now, then in zip(is_met, met, strict=True)])
     return State(
         clock=clock,
-        host_us=float(arrival.host_us[index, candidate]),
-        met=tuple([first if now else then for now, then in zip(is_met, before.met, strict=True)]),
+        host_us=arrival.host_us.item(index, candidate),
+        met=met,
         owned=owned,
-        cuts=origin.cuts | step.cuts,
+        cuts=cuts,
         before=before,
         choice=step.choice,
     )
