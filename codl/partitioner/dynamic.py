@@ -10,36 +10,21 @@ Source:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.ir.graph import Graph
 from codl.partitioner.beam import BEAM, Arrivals, Beam
-from codl.partitioner.chains import WHOLE, ChainBatch
+from codl.partitioner.chains import ChainBatch
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.moves import MoveCosts
-from codl.partitioner.options import NO_LIMITS, Demand, Limits, Options, make_only_option, make_options
+from codl.partitioner.options import NO_LIMITS, Limits, Options, make_only_option, make_options
 from codl.partitioner.order import Unit
-from codl.partitioner.positions import Flags, Floats, Ints
+from codl.partitioner.positions import Flags, Floats
+from codl.partitioner.sending import Crossing, Sending
 from codl.partitioner.states import Choice, State, list_parts
-
-
-@dataclass(frozen=True, slots=True)
-class _Crossing:
-    """What devices read of a tensor that others have."""
-
-    rows: Ints
-    """[state, ...] How the tensor is divided, as `Owned`."""
-    order: Ints
-    """[source] Who reads from each."""
-    crosses: Flags
-    """[state, candidate, source] Whether something is sent."""
-    common: Ints
-    """[state, candidate, source] How much of it lies along a common axis."""
 
 
 class DynamicProgram:
@@ -67,6 +52,7 @@ class DynamicProgram:
         self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
         self._devices, self._beam = devices, beam
         self._arrivals: list[list[Arrivals]] = [[] for _ in range(len(order) + 1)]
+        self._sending = Sending(graph, moves)
         self._numbers: dict[object, int] = {}
         """Of what states have in common."""
         self._from_host = set(graph.inputs) | {
@@ -108,16 +94,8 @@ class DynamicProgram:
         awaited &= np.array(state.clock) > 0
         end_us = state.span_us + float(self._moves.find_meeting_us(awaited[None])[0])
         for name in self._graph.outputs:
-            one = state.owned.get(name)
-            if one is None:
-                continue
-            axes = np.array([one[0]])
-            length = self._find_lengths(name, axes)
-            for device, (low, high) in enumerate(list_parts(one)):
-                part = np.array([[max(0, high - low)]]) / length
-                if part[0, 0] > 0:
-                    amounts = self._count_amounts(name, part, axes, axes)
-                    end_us += _price(amounts, self._moves.reading_us[device]).item()
+            if name in state.owned:
+                end_us += self._sending.find_reading_us(name, state.owned[name])
         return end_us
 
     def follow(self, choices: Sequence[Choice]) -> State:
@@ -142,7 +120,8 @@ class DynamicProgram:
         """Note where some ways lead to from some states."""
         facts = np.array([(state.host_us, *state.clock, *state.met) for state in states])
         host_us, before = facts[:, :1], facts[:, None, 1 : 1 + self._devices]
-        awaited, moving, queued = self._find_moves(states, options, facts[:, 1 + self._devices :])
+        met, is_busy = facts[:, 1 + self._devices :], before > facts[:, None, :1]
+        awaited, moving, queued = self._find_moves(states, options, met, is_busy)
         meeting_us = self._moves.find_meeting_us(awaited)
         ends = np.where(awaited, before, 0.0)
         latest = reduce(np.maximum, [ends[:, :, device] for device in range(self._devices)])
@@ -170,7 +149,7 @@ class DynamicProgram:
             )
 
     def _find_moves(
-        self, states: Sequence[State], options: Options, met: Floats
+        self, states: Sequence[State], options: Options, met: Floats, is_busy: Flags
     ) -> tuple[Flags, Floats | None, Floats | None]:
         """Return who is waited for, and what it takes the host and the queues to move what is missing.
 
@@ -181,6 +160,7 @@ class DynamicProgram:
             states: Where everything lies.
             options: The candidates.
             met: [state, device] As in `State`.
+            is_busy: [state, 1, device] Whether a device still works when the host goes on.
         """
         count, devices = len(options.busy_us), self._devices
         awaited = np.zeros((len(states), count, devices), bool)
@@ -192,7 +172,7 @@ class DynamicProgram:
             if tensor not in self._from_host:
                 places.append(place)
             elif queued is not None:
-                self._bring_from_host(tensor, options.demands.find(place), queued)
+                queued += self._sending.bring(tensor, options.demands.find(place))
         if not places:
             return awaited, moving, queued
         demands = options.demands.choose(places)
@@ -217,83 +197,15 @@ class DynamicProgram:
             awaited |= np.logical_or.reduce(crosses & is_unmet, axis=0)
             if moving is None or queued is None:
                 continue
-            for place, tensor in enumerate(demands.tensors):
-                crossing = _Crossing(rows[place], order, crosses[place], common[place])
-                costs = moving, queued
-                awaited |= self._add_moves(states, tensor, demands.find(place), crossing, costs=costs)
+            crossing = Crossing(rows, demands, order, crosses, common)
+            host_us, queue_us = self._sending.price(crossing)
+            moving += host_us
+            if queue_us is not None:
+                queued[:, :, order] += queue_us
+            held = self._moves.held[np.arange(devices), order]
+            if held.any():  # those who still work are waited for to have their memory mapped
+                awaited |= (np.logical_or.reduce(crosses, axis=0) @ held) & is_busy
         return awaited, moving, queued
-
-    def _add_moves(
-        self,
-        states: Sequence[State],
-        tensor: str,
-        demand: Demand,
-        crossing: "_Crossing",
-        *,
-        costs: tuple[Floats, Floats],
-    ) -> Flags:
-        """Add what it takes to send parts of a tensor; return who is waited for to have their memory mapped.
-
-        Args:
-            states: Where it lies.
-            tensor: Its name.
-            demand: What is read of it.
-            crossing: What is sent.
-            costs: The host's time and the queues' time, to be added to.
-        """
-        (moving, queued), devices, axes, rows = costs, self._devices, demand.axes, crossing.rows
-        own_axes, extents = rows[:, 0], rows[:, 1 + devices : 1 + 2 * devices] - rows[:, 1 : 1 + devices]
-        is_same = own_axes[:, None] == axes
-        is_busy = np.array([[clock > state.host_us for clock in state.clock] for state in states])[:, None]
-        lengths = self._find_lengths(tensor, axes)
-        awaited = np.zeros(crossing.crosses.shape, bool)
-        for source, target in enumerate(crossing.order.tolist()):
-            crosses, common = crossing.crosses[:, :, source], crossing.common[:, :, source]
-            if not crosses.any():
-                continue
-            needed = demand.high[:, target] - demand.low[:, target]
-            parts = self._measure(tensor, (own_axes, extents[:, source]), (axes, needed))
-            parts = np.where(is_same, np.maximum(common, 0) / lengths, parts)
-            amounts = self._count_amounts(tensor, parts, own_axes, axes)
-            host_us, queue_us = (us[source, target] for us in (self._moves.host_us, self._moves.queue_us))
-            moving += np.where(crosses, _price(amounts, host_us), 0.0)
-            if queue_us.any():
-                queued[:, :, target] += np.where(crosses, _price(amounts, queue_us), 0.0)
-            held = self._moves.held[source, target]
-            if held.any():
-                awaited |= crosses[:, :, None] & held & is_busy
-        return awaited
-
-    def _bring_from_host(self, tensor: str, demand: Demand, queued: Floats) -> None:
-        """Add what it costs that devices are sent what the host has."""
-        low, high, axes = demand.low, demand.high, demand.axes
-        lengths = self._find_lengths(tensor, axes)
-        for target in range(self._devices):
-            part = np.maximum(high[:, target] - low[:, target], 0) / lengths
-            amounts = self._count_amounts(tensor, part[None, :], axes[:1] * 0 + WHOLE, axes)
-            us = _price(amounts, self._moves.queue_us[self._devices, target])
-            queued[:, :, target] += np.where(part > 0, us, 0.0)
-
-    def _measure(self, tensor: str, own: tuple[Ints, Ints], need: tuple[Ints, Ints]) -> Floats:
-        """Return [state, candidate] which share of a tensor lies in both intervals, of different axes."""
-        parts = [np.maximum(extent, 0) / self._find_lengths(tensor, axes) for axes, extent in (own, need)]
-        return np.asarray(parts[0][:, None] * parts[1][None, :])
-
-    def _count_amounts(
-        self, tensor: str, parts: Floats, own_axes: Ints, axes: Ints
-    ) -> tuple[Floats, Floats | float]:
-        """Return [state, candidate] the bytes of a transfer, and its runs of neighbouring bytes."""
-        shape = self._graph.shape(tensor)
-        size, runs = float(prod(shape)), 1.0
-        if len(shape) != 4:
-            return parts * size * FLOAT_BYTES, runs
-        is_apart = (own_axes == 1)[:, None] | (axes == 1)
-        return parts * size * FLOAT_BYTES, np.where(is_apart, size / shape[1], runs)
-
-    def _find_lengths(self, tensor: str, axes: Ints) -> Ints:
-        """Return the length of each axis, 1 where a tensor is taken whole."""
-        assert WHOLE == -1
-        return np.array([*self._graph.shape(tensor), 1])[axes]
 
     def _select(self, position: int) -> list[State]:
         """Return the states at a place."""
@@ -321,10 +233,3 @@ class DynamicProgram:
             before=state,
             choice=Choice(first=position, last=position, batch=None, index=0),
         )
-
-
-def _price(amounts: tuple[Floats, Floats | float], costs: Floats) -> Floats:
-    """Return what transfers cost, given what one costs, each of its bytes and each of its runs."""
-    bytes_, runs = amounts
-    call_us, byte_us, run_us = costs.tolist()
-    return np.asarray(call_us + bytes_ * byte_us + runs * run_us)
