@@ -22,7 +22,9 @@ Source:
 """
 
 
-def prepare_sweep(device: Device, *, footprint: int = SWEPT_BYTES, rounds: int = 1, lead: int = 0) -> Call:
+def prepare_sweep(
+    device: Device, *, footprint: int = SWEPT_BYTES, rounds: int = 1, lead: int = 0, copies: bool = True
+) -> Call:
     """Return a call that enqueues walks over ``footprint`` bytes, after which caches hold nothing else.
 
     What is enqueued behind it starts when the host has long handed it over: on CPU drivers the host's own
@@ -30,16 +32,17 @@ def prepare_sweep(device: Device, *, footprint: int = SWEPT_BYTES, rounds: int =
 
     Args:
         device: Where to.
-        footprint: Bytes that are read and written in a walk.
+        footprint: Bytes that are read and written in a walk, half each.
         rounds: Walks of the launch whose event is returned.
         lead: Walks of a launch right before it, which bring into the caches what they hold.
+        copies: Whether they write; otherwise they only add up what they read, half of the footprint.
     """
     stream = "reference_stream__buffer"
     lanes, floats = max(4, min(16, device.info.vector_width)), footprint // FLOAT_BYTES // 2
     group = _count_group(device)
     share = max(8 * lanes, floats // (device.info.units * group) // (8 * lanes) * 8 * lanes)
     items = max(group, floats // share // group * group)
-    built = {"VECTOR": lanes, "GROUP": group, "COPIES": 1}
+    built = {"VECTOR": lanes, "GROUP": group, "COPIES": int(copies)}
     src, dst = device.allocate(items * share), device.allocate(items * share)
     device.fill(src, 1.0)
     kernels = []
