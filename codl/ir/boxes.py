@@ -94,7 +94,8 @@ class Region:
                 yield rest.cut(axis, rest.begin[axis], common.begin[axis])
             if common.end[axis] < rest.end[axis]:
                 yield rest.cut(axis, common.end[axis], rest.end[axis])
-            rest = rest.cut(axis, common.begin[axis], common.end[axis])
+            if (rest.begin[axis], rest.end[axis]) != (common.begin[axis], common.end[axis]):
+                rest = rest.cut(axis, common.begin[axis], common.end[axis])
 
 
 @lru_cache(maxsize=4096)

@@ -51,7 +51,7 @@ class Alone:
         groups = self._find_groups(self._tables.pairs)
         for node in graph.nodes:
             if self._sharing is Sharing.COPIED:
-                for name, region in zip(node.inputs, self._tables.find_reads(node), strict=True):
+                for name, region in zip(node.inputs, self._tables.find(node).reads, strict=True):
                     for transfer in residency.request(name, region, self._device):
                         us += self._move("write", name, transfer.region)
             us += groups[node.name] if node.name in groups else self._time(node)
@@ -68,7 +68,7 @@ class Alone:
         found: dict[str, list[Region]] = {}
         for name in self._graph.inputs:
             for node in self._graph.consumers[name]:
-                reads = zip(node.inputs, self._tables.find_reads(node), strict=True)
+                reads = zip(node.inputs, self._tables.find(node).reads, strict=True)
                 found.setdefault(name, []).extend(region for read, region in reads if read == name)
         return found
 

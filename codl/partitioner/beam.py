@@ -33,6 +33,8 @@ class Arrivals:
     is_met: Flags
     rankings: Sequence[Floats]
     """[state, candidate] each: the smaller, the better."""
+    row: int | None = None
+    """A state that is followed further by the only candidate, whatever is better."""
 
     def list_tensors(self) -> set[str]:
         """Return the tensors that devices have on the way, and those that the options publish."""
@@ -100,16 +102,24 @@ class Beam:
         self._steps: dict[tuple[int, int], _Step] = {}
         self._found: dict[object, State] = {}
 
-    def select(self) -> list[State]:
-        """Return the earliest states, and those with the least work behind them."""
+    def select(self) -> tuple[list[State], int | None]:
+        """Return the earliest states, and those with the least work behind them.
+
+        With them comes one that is followed whatever is better, and its place; None where there is none.
+        """
         # One device may be ahead for now: a branch is done, and another one is left for the others.
         for rankings in zip(*(arrival.rankings for arrival in self._arrivals), strict=True):
             self._add_best(np.concatenate([ranking.ravel() for ranking in rankings]))
-        return list(self._found.values())
+        row = None
+        for number, arrival in enumerate(self._arrivals):
+            if arrival.row is not None:
+                key = self._add(number, arrival.row, 0)
+                row = list(self._found).index(key)
+        return list(self._found.values()), row
 
     def _add_best(self, ranking: Floats) -> None:
         """Add as many states as the beam is wide: the first in a ranking, of equal cuts the first only."""
-        starts, steps, found, width = self._starts, self._steps, self._found, self._width
+        starts, width = self._starts, self._width
         seen: set[object] = set()
         many = _LOOKED_AT * width
         if len(ranking) > many:
@@ -119,22 +129,35 @@ class Beam:
             chosen = ranking.argsort(kind="stable")
         for place in chosen.tolist():
             number = bisect_right(starts, place) - 1
-            arrival, origins = self._arrivals[number], self._origins[number]
-            index, candidate = divmod(place - starts[number], arrival.host_us.shape[1])
-            step = steps.get((number, candidate))
-            if step is None:
-                step = steps[number, candidate] = self._make_step(
-                    arrival.options, arrival.part.start + candidate
-                )
-            key = step.key, origins.keys[index]
+            index, candidate = divmod(place - starts[number], self._arrivals[number].host_us.shape[1])
+            key = self._find_step(number, candidate).key, self._origins[number].keys[index]
             if key in seen:
                 continue
             seen.add(key)
-            clock = tuple(arrival.clock[index, candidate].tolist())
-            if (key, clock) not in found:
-                found[key, clock] = _arrive(arrival, index, candidate, clock, origins=origins, step=step)
+            self._add(number, index, candidate)
             if len(seen) >= width:
                 break
+
+    def _add(self, number: int, index: int, candidate: int) -> object:
+        """Add where a candidate leads to from a state of some arrivals; return what it is known by."""
+        arrival, origins, step = (
+            self._arrivals[number],
+            self._origins[number],
+            self._find_step(number, candidate),
+        )
+        clock = tuple(arrival.clock[index, candidate].tolist())
+        key = step.key, origins.keys[index], clock
+        if key not in self._found:
+            self._found[key] = _arrive(arrival, index, candidate, clock, origins=origins, step=step)
+        return key
+
+    def _find_step(self, number: int, candidate: int) -> _Step:
+        step = self._steps.get((number, candidate))
+        if step is None:
+            arrival = self._arrivals[number]
+            step = self._make_step(arrival.options, arrival.part.start + candidate)
+            self._steps[number, candidate] = step
+        return step
 
     def _make_step(self, options: Options, place: int) -> _Step:
         batch, index = options.batches[options.owners[place]], options.indices[place]

@@ -65,6 +65,7 @@ class DynamicProgram:
         singles: Mapping[int, ChainBatch],
         *,
         limits_us: Limits = NO_LIMITS,
+        known: Sequence[Choice] = (),
         best: int = 3,
     ) -> list[State]:
         """Return the states at the end that take least, the fastest first.
@@ -73,17 +74,25 @@ class DynamicProgram:
             chains: By position of the head, the chains that may begin there.
             singles: By position, what runs an operator whole; none for the host's.
             limits_us: By first and last position, what no candidate of a chain may take longer than.
+            known: A whole way that is followed to the end, whatever is faster on the way: what is found takes
+                no longer. None by default.
             best: Most states to return.
         """
         heads = [[single, *chains.get(place, ())] for place, single in singles.items()]
-        options = dict(zip(singles, make_options(heads, limits_us), strict=True))
-        states = [self._begin()]
+        chosen = {choice.first: choice for choice in known}
+        also = {
+            index: choice.batch.choose(np.array([choice.index]))
+            for index, place in enumerate(singles)
+            if (choice := chosen.get(place)) is not None and choice.batch is not None
+        }
+        options = dict(zip(singles, make_options(heads, limits_us, known=also), strict=True))
+        states, row = [self._begin()], 0 if known else None
         for position, unit in enumerate(self._order):
             if unit.is_host:
                 states = [self._call(state, position) for state in states]
             else:
-                self._note_arrivals(states, options[position])
-                states = self._select(position + 1)
+                self._note_arrivals(states, options[position], row=row)
+                states, row = self._select(position + 1)
         return sorted(states, key=self.find_end_us)[:best]
 
     def find_end_us(self, state: State) -> float:
@@ -106,7 +115,7 @@ class DynamicProgram:
                 state = self._call(state, choice.first)
                 continue
             self._note_arrivals([state], make_only_option(choice.batch, choice.index))
-            (state,) = self._select(choice.last + 1)
+            ((state,), _) = self._select(choice.last + 1)
         return state
 
     def _begin(self) -> State:
@@ -116,8 +125,14 @@ class DynamicProgram:
             clock=(0.0,) * count, host_us=0.0, met=(-1,) * count, owned={}, cuts={}, before=None, choice=None
         )
 
-    def _note_arrivals(self, states: Sequence[State], options: Options) -> None:
-        """Note where some ways lead to from some states."""
+    def _note_arrivals(self, states: Sequence[State], options: Options, *, row: int | None = None) -> None:
+        """Note where some ways lead to from some states.
+
+        Args:
+            states: At one place.
+            options: All that may be done there.
+            row: The state on the way that is followed to the end, whose next step is the last of `options`.
+        """
         facts = np.array([(state.host_us, *state.clock, *state.met) for state in states])
         host_us, before = facts[:, :1], facts[:, None, 1 : 1 + self._devices]
         met, is_busy = facts[:, 1 + self._devices :], before > facts[:, None, :1]
@@ -135,7 +150,7 @@ class DynamicProgram:
         devices = [ends[:, :, device] for device in range(self._devices)]
         work = reduce(np.add, devices)
         rankings = reduce(np.maximum, devices) + 1e-6 * work, work
-        for last, part in options.parts:
+        for place, (last, part) in enumerate(options.parts, 1):
             self._arrivals[last + 1].append(
                 Arrivals(
                     states=states,
@@ -145,6 +160,7 @@ class DynamicProgram:
                     host_us=host_us[:, part],
                     is_met=awaited[:, part],
                     rankings=[ranking[:, part] for ranking in rankings],
+                    row=row if place == len(options.parts) else None,
                 )
             )
 
@@ -207,8 +223,8 @@ class DynamicProgram:
                 awaited |= (np.logical_or.reduce(crosses, axis=0) @ held) & is_busy
         return awaited, moving, queued
 
-    def _select(self, position: int) -> list[State]:
-        """Return the states at a place."""
+    def _select(self, position: int) -> tuple[list[State], int | None]:
+        """Return the states at a place, and which of them is on the way that is followed to the end."""
         arrivals = self._arrivals[position]
         self._arrivals[position] = []
         tensors = {name for arrival in arrivals for name in arrival.list_tensors()}

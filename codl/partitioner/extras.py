@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from codl.ir.graph import Node
 from codl.ir.ops import Concat
 from codl.partitioner.chains import WHOLE, Reading
+from codl.partitioner.pairs import Group
 from codl.partitioner.positions import Floats
 from codl.partitioner.stretches import Entry
 from codl.partitioner.tables import Tables
@@ -22,14 +24,14 @@ class Extras:
     """
 
     def __init__(self, tables: Tables, place: Mapping[str, int], arrangement: Arrangement) -> None:
-        self._graph, self._pairs, self._place = tables.graph, tables.pairs, place
+        self._tables, self._graph, self._pairs, self._place = tables, tables.graph, tables.pairs, place
+        self._parts: dict[int, Floats] = {}
         self._bandwidths = tables.bandwidths
         self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
         self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
-    def changes(self, entry: Entry) -> bool:
+    def changes(self, node: Node) -> bool:
         """Return whether a node of this sort may cost anything else than its slices."""
-        node = entry.member.node
         return isinstance(node.op, Concat) or node.name in self._pairs.by_rider
 
     def change(self, entry: Entry, taken: Floats) -> Floats:
@@ -83,10 +85,30 @@ class Extras:
         """
         node, pairs, stretch = entry.member.node, self._pairs, entry.stretch
         for group in pairs.by_rider.get(node.name, ()):
-            changed = pairs.ride(taken, group.devices)
+            changed = self._save(group, taken)
             if node is group.last:
                 known = stretch.copies.get(group.main.output, 0.0)
                 stretch.copies[group.main.output] = known + (changed - taken)
             elif not entry.is_published and self._place[group.last.name] <= stretch.last:
                 taken = changed
         return taken
+
+    def _save(self, group: Group, taken: Floats) -> Floats:
+        """Return what a node takes that rides along with others of a group.
+
+        Where a profile knows what the whole group takes, slices of riders take their part of what that is
+        more than its main node alone.
+        """
+        changed = self._pairs.ride(taken, group.devices)
+        part = self._parts.get(id(group))
+        if part is None:
+            part = self._parts[id(group)] = self._find_part(group)
+        return np.where(np.isnan(part)[:, None], changed, taken * part[:, None])
+
+    def _find_part(self, group: Group) -> Floats:
+        """Return [device] what riders take riding along over what they take by themselves, where known."""
+        unknown = np.full(len(self._launch_us), np.nan)
+        known = self._pairs.find_whole_us(group, unknown)
+        main = self._tables.find(group.main).whole[:, 0]
+        rest = sum(self._tables.find(node).whole[:, 0] for node in group.nodes if node is not group.main)
+        return np.asarray(np.maximum(known - main, 0.0) / np.maximum(rest, 1e-9))

@@ -144,6 +144,7 @@ class ChainFinder:
             ],
             readers=frozenset(reader.name for reader in self._graph.consumers[node.output]),
             last_read=self._last_read.get(node.output, -1),
+            is_changed=self._extras.changes(node),
         )
 
     def _begin(self, axes: Sequence[int] | None) -> Iterable[Stretch]:
@@ -202,7 +203,7 @@ class ChainFinder:
             start = part.stop
             for extra in entry.extra:
                 sums[part] += extra
-            if self._extras.changes(entry):
+            if entry.member.is_changed:
                 taken[part] = self._extras.change(entry, taken[part])
             entry.stretch.grow(entry.member)
         self._read(entries, low, high)

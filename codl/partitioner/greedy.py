@@ -7,6 +7,7 @@ Source:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -51,6 +52,8 @@ class GreedyChains:
         self._devices = devices
         everyone = np.ones((1, devices), bool)
         self._meeting_us = float(moves.find_meeting_us(everyone)[0])
+        self._costs: list[list[list[float]]] = (moves.host_us + moves.queue_us).tolist()
+        """[source][destination][3]"""
 
     def find_base(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[BaseChoice | None]:
         """Return by position the best of all axes, shares and devices alone; None for the host's."""
@@ -133,16 +136,15 @@ class GreedyChains:
         """Return [candidate] what it costs to send others their parts of a tensor, or to have them back."""
         shape = self._graph.shape(tensor)
         length = 1 if axis == WHOLE else shape[axis]
-        size = float(np.prod(shape, dtype=np.float64))
+        size = prod(shape)
         runs = size / shape[1] if len(shape) == 4 and axis == 1 else 1.0
         found = np.zeros(len(lengths))
         for device in range(self._devices):
             if device == home:
                 continue
-            ends = (device, home) if is_back else (home, device)
-            costs = self._moves.host_us[ends] + self._moves.queue_us[ends]
-            part = np.maximum(lengths[:, device], 0) / length
-            found += np.where(
-                part > 0, costs[0] + costs[1] * part * size * FLOAT_BYTES + costs[2] * runs, 0.0
-            )
+            source, destination = (device, home) if is_back else (home, device)
+            call_us, byte_us, run_us = self._costs[source][destination]
+            mine = lengths[:, device]
+            us = (call_us + run_us * runs) + (byte_us * FLOAT_BYTES * size / length) * mine
+            found += np.where(mine > 0, us, 0.0)
         return found

@@ -19,9 +19,12 @@ class Need:
     """[length + 1] First position that a slice reads that begins here; None: slices read all of it."""
     high: Ints | None
     """[length + 1] One past the last position that a slice reads that ends here."""
+    is_exact: bool
+    """Whether slices read just that: not where it is interpolated, nor where it is no interval."""
 
 
-_WHOLE_NEED = Need(low=None, high=None)
+_WHOLE_NEED = Need(low=None, high=None, is_exact=True)
+_NO_INTERVAL = Need(low=None, high=None, is_exact=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +127,10 @@ def _join(inputs: Sequence[_Input], outline: Outline, graph: Graph) -> NodeNeeds
         axes[ruler.axis] = tuple(
             [
                 _WHOLE_NEED
-                if name in graph.constants or one.varies[place] != interval
+                if name in graph.constants or not any(one.varies[place])
                 else _read_need(one, ruler)
+                if one.varies[place] == interval
+                else _NO_INTERVAL
                 for name, one in zip(names, inputs, strict=True)
             ]
         )
@@ -139,4 +144,4 @@ def _read_need(one: _Input, ruler: Ruler) -> Need:
         full = np.arange(ruler.length + 1)
         low = np.floor(np.interp(full, ruler.positions, low)).astype(np.int64)
         high = np.ceil(np.interp(full, ruler.positions, high)).astype(np.int64)
-    return Need(low=low, high=high)
+    return Need(low=low, high=high, is_exact=ruler.is_complete)

@@ -17,6 +17,7 @@ _SPREAD = 1.3
 
 Limits = Mapping[tuple[int, int], float]
 NO_LIMITS: Limits = {}
+NOTHING_KNOWN: Mapping[int, ChainBatch] = {}
 
 
 @dataclass(slots=True)
@@ -79,14 +80,24 @@ class Options:
     """Of each stretch, the position of its tail and its candidates."""
 
 
-def make_options(heads: Sequence[Sequence[ChainBatch]], limits_us: Limits = NO_LIMITS) -> list[Options]:
+def make_options(
+    heads: Sequence[Sequence[ChainBatch]],
+    limits_us: Limits = NO_LIMITS,
+    *,
+    known: Mapping[int, ChainBatch] = NOTHING_KNOWN,
+) -> list[Options]:
     """Return, for each head, the candidates of its stretches: all of whole operators, of chains the best.
 
     Args:
         heads: Stretches that begin at the same place, those that end sooner first; at least one each.
         limits_us: By first and last position, what no candidate of a chain may take longer than.
+        known: By head, a single candidate that is the last one whatever it takes.
     """
-    heads = [[batch for batch in head if batch.least_us <= _find_limit(batch, limits_us)] for head in heads]
+    heads = [
+        [batch for batch in head if batch.least_us <= _find_limit(batch, limits_us)]
+        + ([known[place]] if place in known else [])
+        for place, head in enumerate(heads)
+    ]
     batches = [batch for head in heads for batch in head]
     if not batches:
         return []
@@ -156,7 +167,7 @@ def _find_best(
     batches: Sequence[ChainBatch], counts: Sequence[int], limits_us: Limits = NO_LIMITS
 ) -> tuple[Ints, Ints]:
     """Return the best candidates of each stretch, counted within it, and the stretches' places."""
-    is_whole = np.array([batch.axis == WHOLE for batch in batches])[:, None]
+    is_whole = np.array([batch.axis == WHOLE or len(batch.span_us) == 1 for batch in batches])[:, None]
     limits = np.array([_find_limit(batch, limits_us) for batch in batches])[:, None]
     sizes = np.array(counts)[:, None]
     table = np.full((len(batches), int(sizes.max())), np.inf)

@@ -100,6 +100,8 @@ class Planner:
         ]
         best_us = min(alone_us)
         tried = self.list_choices(method, most) if len(self.predictors) > 1 else []
+        if most == 1 and not self.graph.host_groups:
+            del tried[1:]  # greedy chains take longer: dynamic programming has followed them too
         found = self._pricer.price_all(list(map(self._write, tried)), self.arrangement)
         splits = [replace(plan, planner=method) for plan in found]
         splits[:2] = sorted(splits[:2], key=lambda plan: plan.predicted_us or 0.0)
@@ -143,7 +145,9 @@ class Planner:
         )
         if method is Method.GREEDY:
             return [greedy]
-        states = self._program.run(self._worthy, self._singles, limits_us=self._limits_us, best=most)
+        states = self._program.run(
+            self._worthy, self._singles, limits_us=self._limits_us, known=greedy, best=most
+        )
         first, *others = [state.list_choices() for state in states]
         return [first, greedy, *others]
 
@@ -221,7 +225,8 @@ class Planner:
             if choice.batch is None:
                 steps.extend(step for node in units[0].nodes for step in plan_host(node, self.graph))
             elif choice.batch.axis == WHOLE:
-                device = self.devices[choice.index]
+                (bounds,) = choice.batch.bounds.values()
+                device = self.devices[int(np.argmax(np.diff(bounds[choice.index])))]
                 steps += [Run(node=unit.nodes[0].name, device=device) for unit in units]
             else:
                 steps.extend(self._write_chain(choice.batch, choice.index, units))

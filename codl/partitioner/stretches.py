@@ -23,6 +23,8 @@ class Member:
     readers: frozenset[str]
     last_read: int
     """Position of the last reader; outputs of the graph are read behind the end."""
+    is_changed: bool
+    """Whether it may cost anything else than its slices."""
 
 
 @dataclass(slots=True)

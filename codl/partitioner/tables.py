@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from codl.ir.graph import FLOAT_BYTES, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
@@ -86,9 +86,27 @@ class Tables:
         """
         return self._by_name[node.name]
 
-    def find_reads(self, node: Node) -> tuple[Region, ...]:
-        """Return what a whole operator with kernels reads of each input."""
-        return self.find(node).reads
+    def find_reads(self, node: Node, region: Region) -> tuple[Region, ...] | None:
+        """Return what a region of a node with kernels reads of each input; None where no table knows that.
+
+        Of constants it may be less than what is said.
+        """
+        table = self.find(node)
+        cut = _list_cut(region, self.graph.shape(node.output))
+        if not cut:
+            return table.reads
+        known = table.axes.get(cut[0])
+        if len(cut) > 1 or known is None or not all(need.is_exact for need in known.needs):
+            return None
+        axis, low, high = cut[0], region.begin[cut[0]], region.end[cut[0]]
+        return tuple(
+            [
+                whole
+                if need.low is None or need.high is None
+                else whole.cut(axis, int(need.low[low]), int(need.high[high]))
+                for whole, need in zip(table.reads, known.needs, strict=True)
+            ]
+        )
 
     def look_up(self, node: Node, device: int, region: Region) -> tuple[float, float] | None:
         """Return time and memory's part of it, us, of a slice that a table has been asked for; else None.
@@ -96,10 +114,7 @@ class Tables:
         No input lies inside the output.
         """
         table = self.find(node)
-        shape = self.graph.shape(node.output)
-        cut = [
-            axis for axis, length in enumerate(shape) if (region.begin[axis], region.end[axis]) != (0, length)
-        ]
+        cut = _list_cut(region, self.graph.shape(node.output))
         if not cut:
             us, memory_us = table.apart[device].tolist()
             return us, memory_us
@@ -154,6 +169,11 @@ class Tables:
                 zip(outlines, found.uncertainties.tolist(), strict=True)
             )
         ]
+
+
+def _list_cut(region: Region, shape: Shape) -> list[int]:
+    """Return the axes along which a region of a tensor is not all of it."""
+    return [axis for axis, length in enumerate(shape) if region.begin[axis] or region.end[axis] != length]
 
 
 def _make_axes(

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Boxes, Region, input_boxes
 from codl.plan.steps import Chain, Run, Step
 
-FindReads = Callable[[Node], Sequence[Region]]
-"""What a whole operator reads of each input."""
+FindReads = Callable[[Node, Region], Sequence[Region] | None]
+"""What a region of an operator's output reads of each input, where that is known; else None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +55,9 @@ def share_steps(
         steps: Of any plans of the network.
         graph: The network.
         devices: Names of the devices of all plans.
-        find_reads: What a whole operator reads of each input, where that is known already.
+        find_reads: What regions read of each input, where that is known already.
     """
-    ask = None if find_reads is None else cache(find_reads)
+    ask = None if find_reads is None else _remember(find_reads)
     tasks = {
         place: [_begin(step, graph, index) for index in range(len(devices))]
         for place, step in enumerate(steps)
@@ -79,6 +78,19 @@ def share_steps(
         else (_NOTHING,) * len(devices)
         for place, step in enumerate(steps)
     ]
+
+
+def _remember(find_reads: FindReads) -> FindReads:
+    """Return what asks once about each region of a node's output."""
+    known: dict[tuple[str, Region], Sequence[Region] | None] = {}
+
+    def ask(node: Node, region: Region) -> Sequence[Region] | None:
+        key = node.name, region
+        if key not in known:
+            known[key] = find_reads(node, region)
+        return known[key]
+
+    return ask
 
 
 def _share_whole(node: Node, graph: Graph, find_reads: FindReads | None) -> Share:
@@ -133,14 +145,14 @@ def _find_reads(
     node: Node, graph: Graph, regions: Iterable[Region], find_reads: FindReads | None
 ) -> dict[Region, list[tuple[str, Region]]]:
     """Return which activations some regions of a node's output need, and what of them; never nothing."""
-    whole = Region.whole(graph.shape(node.output))
     found: dict[Region, Sequence[Region]] = {}
     parts = []
     for region in regions:
-        if region == whole and find_reads is not None:
-            found[region] = find_reads(node)
-        else:
+        known = None if find_reads is None else find_reads(node, region)
+        if known is None:
             parts.append(region)
+        else:
+            found[region] = known
     if parts:
         boxes = input_boxes(node, graph, Boxes.of(parts))
         for place, region in enumerate(parts):
@@ -174,7 +186,7 @@ class Sharer:
     Args:
         graph: The network.
         devices: Names of the devices of all plans.
-        find_reads: What a whole operator reads of each input, where that is known already.
+        find_reads: What regions read of each input, where that is known already.
     """
 
     def __init__(self, graph: Graph, devices: Sequence[str], find_reads: FindReads | None = None) -> None:
