@@ -32,8 +32,8 @@ def test_slices_read_what_the_rules_say(name: str, size: int | None) -> None:
                     continue
                 known += region != whole
                 reads = zip(node.inputs, found, input_regions(node, graph, region), strict=True)
-                for name, one, exact in reads:
+                for tensor, one, exact in reads:
                     is_nothing = one.is_empty and exact.is_empty
-                    assert name in graph.constants or one == exact or is_nothing
+                    assert tensor in graph.constants or one == exact or is_nothing
 
     assert known > len(graph.nodes)
