@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import onnxruntime
 
 from codl.devices.memory import Storage
 from codl.errors import HostError, UnsupportedError
+from codl.executor.copies import prepare_read, prepare_write
 from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import HostCall
 
@@ -129,7 +129,7 @@ def prepare_call(
     def find_target(tensor: str) -> Callable[[Value], object]:
         if graph.tensors[tensor].is_on_host:
             return partial(loose.__setitem__, tensor)
-        return _write_view(storages[tensor].view())
+        return prepare_write(storages[tensor].view())
 
     calls = [(node.op, node.output) for node in nodes if isinstance(node.op, HostCall)]
     group = calls[0][0].group
@@ -142,10 +142,5 @@ def prepare_call(
 
 
 def _read_view(view: FloatArray) -> Callable[[], Value]:
-    """Return what reads memory that devices write, in ONNX order."""
-    return lambda: np.ascontiguousarray(view).reshape(view.shape)  # the former makes vectors of scalars
-
-
-def _write_view(view: FloatArray) -> Callable[[Value], object]:
-    """Return what writes memory that devices read."""
-    return lambda value: np.copyto(view, value)
+    """Return what reads memory that devices write, in ONNX order: a copy where it lies otherwise."""
+    return (lambda: view) if view.flags.c_contiguous else prepare_read(view)
