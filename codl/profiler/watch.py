@@ -63,12 +63,18 @@ class Watch:
     def _find_quiet(
         self, played: Sequence[Played], beside: Sequence[Sequence[float]]
     ) -> tuple[Played, float]:
-        """Return what a row takes, and the standard error of its longest part, relative."""
-        slowness = np.mean(np.array(beside) / [guard.quiet_seconds for guard in self._guards], axis=1)
-        parts = np.array([one.busy for one in played]).T
+        """Return what a row takes, and the standard error of its longest part, relative.
+
+        Each device's kernels rise with its own guard: one core may be slow for seconds while another is not.
+        """
         found = [
-            find_quiet([Reading(*both) for both in zip(part, slowness.tolist(), strict=True)], 1.0)
-            for part in parts.tolist()
+            find_quiet([Reading(*both) for both in zip(part, own, strict=True)], guard.quiet_seconds)
+            for part, own, guard in zip(
+                np.array([one.busy for one in played]).T.tolist(),
+                np.array(beside).T.tolist(),
+                self._guards,
+                strict=True,
+            )
         ]
         longest, spread = max(found)
         rest = median(one.rest for one in played)
