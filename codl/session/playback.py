@@ -27,8 +27,6 @@ _LEAST_RUNS = 8
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
 _HOST_RUNS, _HOST_PERCENT = 30, 10
-_BEFORE = 8
-"""Kernels played before a step: they write its inputs, and their data fill the caches as in a run."""
 
 
 def measure_launches(
@@ -74,8 +72,8 @@ def measure_nodes(
     """Return what nodes of a step take that all devices begin together, whoever waits for whom in the plan.
 
     The whole is counted in references of the first device, the kernels of each in its own. As in a run,
-    inputs are just written and weights long out of the caches: before each reading caches are swept, and what
-    comes right before in the plan is computed.
+    inputs are just written and weights long out of the caches: before each reading all that a run computes
+    besides is computed, what follows the step first and what leads to it last.
 
     Args:
         executable: Compiled for the surveys' own devices, in their order.
@@ -89,18 +87,13 @@ def measure_nodes(
         ProfileError: No part of the run computes these nodes.
     """
     executable.run(feeds)
-    before, chosen = _find_calls(executable, nodes)
+    others, chosen = _find_calls(executable, nodes)
     if not chosen:
         raise ProfileError(f"plan: got no part that computes {', '.join(sorted(nodes))}, expected one")
 
-    def prepare() -> None:
-        for survey in surveys:
-            survey.sweep()
-        play(before, executable.devices)
-
     found = Watch([survey.guard for survey in surveys]).measure(
         {"step": partial(play, chosen, executable.devices)},
-        prepare=prepare,
+        prepare=partial(play, others, executable.devices),
         patience_seconds=patience_seconds,
     )["step"]
     busy = zip(surveys, found.busy, strict=True)
@@ -140,22 +133,25 @@ def _find_host_seconds(executable: Executable) -> float:
 
 
 def _find_calls(executable: Executable, nodes: Collection[str]) -> tuple[list[Call], list[Call]]:
-    """Return the kernels that come right before some nodes, and what a run does to compute those.
+    """Return the kernels of a run that some nodes do not need, and what a run does to compute those nodes.
 
-    That is all between two meetings, without other nodes' kernels and without the meetings themselves.
+    The first begin with what follows the nodes and end with what leads to them. The second are all between
+    two meetings, without other nodes' kernels and without the meetings themselves.
     """
     outputs = {node.output for node in executable.graph.nodes if node.name in nodes}
     before: list[Call] = []
+    after: list[Call] = []
+    found: list[Call] = []
     for part in _split_at_meetings(executable.entries):
         chosen: list[Call] = []
         for call, label in part:
             device = None if label is None or label.kind not in KERNELS else label.device
             names = nodes if label is not None and label.kind is EventKind.LAUNCH else outputs
             is_other = device is not None and label is not None and label.name not in names
-            (before if is_other else chosen).append((device, call))
-        if any(device is not None for device, _ in chosen):
-            return before[-_BEFORE:], chosen
-    return [], []
+            ((after if found else before) if is_other else chosen).append((device, call))
+        if not found and any(device is not None for device, _ in chosen):
+            found = chosen
+    return after + before, found
 
 
 def _split_at_meetings(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
