@@ -67,8 +67,8 @@ class DynamicProgram:
         limits_us: Limits = NO_LIMITS,
         known: Sequence[Choice] = (),
         best: int = 3,
-    ) -> list[State]:
-        """Return the states at the end that take least, the fastest first.
+    ) -> tuple[list[State], State | None]:
+        """Return the states at the end that take least, the fastest first; and that of the known way.
 
         Args:
             chains: By position of the head, the chains that may begin there.
@@ -93,7 +93,8 @@ class DynamicProgram:
             else:
                 self._note_arrivals(states, options[position], row=row)
                 states, row = self._select(position + 1)
-        return sorted(states, key=self.find_end_us)[:best]
+        ranked = sorted(states, key=self.find_end_us)[:best]
+        return ranked, None if row is None else states[row]
 
     def find_end_us(self, state: State) -> float:
         """Return when the host has all outputs that a state at the end leads to."""

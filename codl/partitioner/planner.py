@@ -22,7 +22,6 @@ from codl.partitioner.greedy import GreedyChains
 from codl.partitioner.moves import MoveCosts, find_move_costs
 from codl.partitioner.options import Limits, choose_candidates
 from codl.partitioner.order import Unit, order_units
-from codl.partitioner.positions import Floats
 from codl.partitioner.states import Choice
 from codl.partitioner.tables import Tables
 from codl.plan.residency import find_published
@@ -43,6 +42,8 @@ METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
 _LEAST_GAIN = 0.02
 """A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
+_CLOSE = 0.01
+"""Ways that dynamic programming takes to be further apart than this are so by their prices too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +89,8 @@ class Planner:
     def rank(self, method: Method, *, most: int = 3) -> list[Plan]:
         """Return the plans worth a measurement, the one that `plan` returns first; errors as there.
 
-        First comes what is best of the plan that dynamic programming takes for the fastest, greedy chains,
-        and one device alone; then what else was found, by price.
+        First comes what is best of the plan that dynamic programming takes for the fastest, greedy chains
+        where they are about as fast, and one device alone; then what else was found, by price.
 
         Args:
             method: How they are sought.
@@ -99,9 +100,9 @@ class Planner:
             self._pricer.find_alone_us(place, self.arrangement) for place in range(len(self.predictors))
         ]
         best_us = min(alone_us)
-        tried = self.list_choices(method, most) if len(self.predictors) > 1 else []
-        if most == 1 and not self.graph.host_groups:
-            del tried[1:]  # greedy chains take longer: dynamic programming has followed them too
+        tried, is_close = self._find_choices(method, most) if len(self.predictors) > 1 else ([], False)
+        if most == 1 and not is_close:
+            del tried[1:]
         found = self._pricer.price_all(list(map(self._write, tried)), self.arrangement)
         splits = [replace(plan, planner=method) for plan in found]
         splits[:2] = sorted(splits[:2], key=lambda plan: plan.predicted_us or 0.0)
@@ -139,17 +140,25 @@ class Planner:
 
         Dynamic programming's first choice comes first, greedy chains next.
         """
+        return self._find_choices(method, most)[0]
+
+    def _find_choices(self, method: Method, most: int) -> tuple[list[list[Choice]], bool]:
+        """Return what `list_choices` does, and whether only prices tell which of the first two is faster."""
         count = len(self.predictors)
         greedy = GreedyChains(self.graph, self._order, self._finder, self._moves, devices=count).run(
             self.chains
         )
         if method is Method.GREEDY:
-            return [greedy]
-        states = self._program.run(
+            return [greedy], False
+        states, known = self._program.run(
             self._worthy, self._singles, limits_us=self._limits_us, known=greedy, best=most
         )
         first, *others = [state.list_choices() for state in states]
-        return [first, greedy, *others]
+        is_close = True
+        if known is not None and not self.graph.host_groups:  # with the host's steps estimates are coarse
+            find_us = self._program.find_end_us
+            is_close = find_us(known) <= (1 + _CLOSE) * find_us(states[0])
+        return [first, greedy, *others], is_close
 
     def list_batches(self, position: int) -> list[ChainBatch]:
         """Return all that dynamic programming may make of a stretch that begins at a position."""
@@ -204,18 +213,19 @@ class Planner:
 
     def _is_worthy(self, batch: ChainBatch) -> bool:
         """Return whether a chain takes less than the same operators on the fastest device."""
-        alone = self._alone_us[batch.last + 1] - self._alone_us[batch.first]
-        return bool(batch.least_us < alone.min())
+        before, behind = self._alone_us[batch.first], self._alone_us[batch.last + 1]
+        return batch.least_us < min([us - less for us, less in zip(behind, before, strict=True)])
 
     @cached_property
-    def _alone_us(self) -> Floats:
-        """[position, device] What each device takes for all operators before a position."""
+    def _alone_us(self) -> list[list[float]]:
+        """[position][device] What each device takes for all operators before a position."""
         count = len(self.predictors)
         rows = [
             np.zeros(count) if unit.is_host else self._finder.find_single_us(place)
             for place, unit in enumerate(self._order)
         ]
-        return np.concatenate([np.zeros((1, count)), np.cumsum(rows, axis=0)])
+        found: list[list[float]] = np.cumsum([np.zeros(count), *rows], axis=0).tolist()
+        return found
 
     def _write(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices."""

@@ -23,7 +23,7 @@ def _planner(meeting_us: float, sharing: Sharing) -> Planner:
 def test_nothing_better_is_found_among_all_candidates(meeting_us: float, sharing: Sharing) -> None:
     planner = _planner(meeting_us, sharing)
     chains = planner._finder.find_all()
-    every = planner._program.run(chains, planner._singles, best=1)
+    every, _ = planner._program.run(chains, planner._singles, best=1)
 
     (found, *_) = planner.list_choices(Method.DYNAMIC, 1)
 
