@@ -18,6 +18,7 @@ from codl.executor.footprint import count_footprint
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
+from codl.latency.profile import Origin
 from codl.machine import DeviceInfo
 from codl.options import SessionOptions
 from codl.partitioner.cost import price_plan
@@ -247,6 +248,13 @@ class PlanRequest:
     """What is known of the devices."""
     is_default: bool = False
     """Whether nobody asked for the planner: where profiles do not suffice for it, one device does all."""
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether plans rest on what was measured elsewhere: they are measured before they are believed."""
+        return self.planner in PROFILED and any(
+            predictor.profile.origin is Origin.BORROWED for predictor in self.predictors
+        )
 
     def rank(self, graph: Graph) -> Sequence[Plan]:
         """Return the plans for a graph that are worth a measurement, the best first."""

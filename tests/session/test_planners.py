@@ -1,7 +1,7 @@
 """Sessions that plan from profiles: the default, the numbers, what is kept and what is said."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +9,14 @@ import pytest
 
 import codl
 from codl.devices.opencl import open_devices
-from codl.latency.files import save_profile
-from codl.latency.profile import Meeting, Neighbour
+from codl.ir.graph import Graph
+from codl.latency.files import load_profile, save_profile
+from codl.latency.profile import Meeting, Neighbour, Origin
 from codl.latency.store import user_folder
 from codl.partitioner.planner import Method, Planner
 from codl.plan.steps import Chain, Plan, Run
 from codl.session import predictors as session_predictors
+from codl.session import variants
 from tests.exactness import DEVICES
 from tests.latency.profiles import make_profile
 from tests.oracle import random_feeds, relative_error, run_reference
@@ -109,6 +111,27 @@ def test_verified_plan_is_one_of_those_that_were_found() -> None:
     plan = codl.InferenceSession(DATA, options(verify_plan=True)).plan
 
     assert plan.planner in {"dynamic", *(f"single:{name}" for name in DEVICES)}
+
+
+@pytest.mark.usefixtures("_profiles")
+@pytest.mark.parametrize("planner", ["dynamic", "even"])
+def test_plans_by_borrowed_profiles_are_measured(planner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+
+    def note(graph: Graph, plans: Sequence[Plan], **_hosts: object) -> Plan:
+        measured.append(plans[0].planner)
+        return plans[0]
+
+    monkeypatch.setattr(variants, "find_fastest", note)
+    codl.InferenceSession(DATA, options(planner=planner))
+    assert not measured
+
+    for device in open_devices(DEVICES):
+        own = load_profile(user_folder(device.info))
+        save_profile(replace(own, origin=Origin.BORROWED), user_folder(device.info))
+    codl.InferenceSession(DATA, options(planner=planner))
+
+    assert measured == (["dynamic"] if planner == "dynamic" else [])
 
 
 @pytest.mark.usefixtures("no_shipped_profiles")
