@@ -45,7 +45,8 @@ def main() -> int:
         codes, said = [], ""
         for tests, looks_for_unwritten in RUNS:
             environment["OCLGRIND_UNINITIALIZED"] = looks_for_unwritten
-            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests, *sys.argv[1:]]
+            how = ["-p", "no:cacheprovider", "--timeout=0"]  # each work-item is interpreted: tests take long
+            command = [sys.executable, "-m", "pytest", *how, *tests, *sys.argv[1:]]
             codes.append(subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode)
             said += log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
             log.unlink(missing_ok=True)
