@@ -13,8 +13,8 @@ from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
 from codl.latency.predictor import Predictor
 from codl.profiler.case import Case
+from codl.profiler.samples import describe_boxes, restore_case
 from codl.profiler.survey import Survey, Task, find_time_us
-from codl.profiler.training import describe_boxes, restore_case
 from codl.profiler.workload import RowWork, iterate_leading, load_pairs, load_workload, merge, share_out
 
 BUDGET_SECONDS = 20.0

@@ -14,8 +14,9 @@ from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
 from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
+from codl.profiler.samples import restore_case
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
-from codl.profiler.training import Lesson, find_repeatability, keep_valid, restore_case, teach
+from codl.profiler.training import Lesson, find_repeatability, keep_valid, teach
 from codl.profiler.workload import FIRST_CASES, iterate_near, iterate_row, merge, share_out
 
 _FIRST = 0.6

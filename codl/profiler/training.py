@@ -11,14 +11,13 @@ from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.ir.boxes import Boxes, Region
-from codl.latency.amounts.crossing import find_crossing
-from codl.latency.features import Features, extract_features
+from codl.latency.features import Features
 from codl.latency.known import mark_layer
 from codl.latency.profile import RowModel, digest_implementation
 from codl.machine import DeviceInfo
-from codl.profiler.case import Case
 from codl.profiler.fit import Fitted, fit_row
 from codl.profiler.log import Sample
+from codl.profiler.samples import describe_boxes
 from codl.profiler.survey import find_time_us
 
 LEAST_SAMPLES = 6
@@ -142,24 +141,6 @@ def _describe(samples: Sequence[Sample], row: Implementation, info: DeviceInfo) 
 
 def _mark(sample: Sample) -> str:
     return mark_layer(parse_layer(sample.layer), tuple(sorted(sample.parameters.items())))
-
-
-def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo) -> Features:
-    """Return the features of boxes of a layer's output."""
-    graph = layer.make_graph()
-    node = graph.nodes[-1]
-    batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
-    crossing = find_crossing(node, graph, out)
-    return extract_features(batches, selection.parameters, info, epilogue=layer.epilogue, crossing=crossing)
-
-
-def restore_case(sample: Sample, row: Implementation) -> Case:
-    """Return the case of a sample, to measure it again."""
-    return Case(
-        layer=parse_layer(sample.layer),
-        selection=Selection(implementation=row, parameters=sample.parameters),
-        region=Region(sample.begin, sample.end),
-    )
 
 
 def find_repeatability(samples: Sequence[Sample], references: Mapping[str, float]) -> float | None:

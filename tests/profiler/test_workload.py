@@ -8,7 +8,7 @@ import pytest
 
 from codl.ir.boxes import Boxes, Region
 from codl.profiler.case import Case
-from codl.profiler.training import describe_boxes
+from codl.profiler.samples import describe_boxes
 from codl.profiler.workload import (
     RowWork,
     iterate_near,

@@ -1,0 +1,28 @@
+"""What samples are of, in the words of predictors: the case that was measured, and its features."""
+
+from codl.catalog.layers import Layer, parse_layer
+from codl.catalog.spec import Implementation, Selection
+from codl.ir.boxes import Boxes, Region
+from codl.latency.amounts.crossing import find_crossing
+from codl.latency.features import Features, extract_features
+from codl.machine import DeviceInfo
+from codl.profiler.case import Case
+from codl.profiler.log import Sample
+
+
+def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo) -> Features:
+    """Return the features of boxes of a layer's output."""
+    graph = layer.make_graph()
+    node = graph.nodes[-1]
+    batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
+    crossing = find_crossing(node, graph, out)
+    return extract_features(batches, selection.parameters, info, epilogue=layer.epilogue, crossing=crossing)
+
+
+def restore_case(sample: Sample, row: Implementation) -> Case:
+    """Return the case of a sample, to measure it again."""
+    return Case(
+        layer=parse_layer(sample.layer),
+        selection=Selection(implementation=row, parameters=sample.parameters),
+        region=Region(sample.begin, sample.end),
+    )
