@@ -38,9 +38,9 @@ from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceProfile
 from codl.partitioner.cost import Pricer, price_plan
-from codl.partitioner.even import plan_single
+from codl.partitioner.even import plan_even, plan_single
 from codl.plan.check import find_problems
-from codl.plan.residency import find_published
+from codl.plan.residency import find_published, step_nodes
 from codl.plan.steps import Chain, Cut, Plan, Step
 from codl.profiler.first_use import borrow_here, find_profiles
 from codl.profiler.survey import Survey
@@ -79,13 +79,14 @@ def main() -> int:
                     errors.setdefault(what, []).append(ratio - 1)
                     print(f"{name:20} {what:40} {measured / 1e3:8.2f} ms predicted {ratio:.3f}", flush=True)
         for _ in range(int(np.sum(drawn == name))):
-            plan = _draw_chain_plan(graph, [device.info.name for device in devices], rng)
-            played = _measure_chain(graph, plan, surveys, predictors, patience_seconds=args.patience)
-            chain = _predict_chain(graph, plan, predictors)
+            plan, place = _draw_chain_plan(graph, [device.info.name for device in devices], rng)
+            nodes = step_nodes(plan.steps[place])
+            played = _measure_chain(graph, plan, nodes, surveys, predictors, patience_seconds=args.patience)
+            chain = _predict_chain(graph, plan, place, predictors)
             assert chain.total_us is not None
             ratio = chain.total_us / played.total_us
             errors.setdefault("chains", []).append(ratio - 1)
-            what = _describe(plan)
+            what = f"{len(nodes)} nodes from {nodes[0]}, axis {chain.axis}"
             print(f"{name:20} {what:40} {played.total_us / 1e3:8.2f} ms predicted {ratio:.3f}", end="; ")
             print(_compare_parts(chain, played, devices), flush=True)
     print(json.dumps({name: _summarise(values) for name, values in errors.items()}))
@@ -150,13 +151,13 @@ class _Measured:
 def _measure_chain(
     graph: Graph,
     plan: Plan,
+    nodes: Sequence[str],
     surveys: Sequence[Survey],
     predictors: Sequence[Predictor],
     *,
     patience_seconds: float,
 ) -> _Measured:
     executable = _compile(graph, plan, surveys)
-    nodes = _find_chain(plan).nodes
     taken = measure_nodes(
         executable, surveys, _draw_feeds(graph), nodes=nodes, patience_seconds=patience_seconds
     )
@@ -188,11 +189,6 @@ def _draw_feeds(graph: Graph) -> Mapping[str, FloatArray]:
     return {name: rng.standard_normal(graph.shape(name), np.float32) for name in graph.inputs}
 
 
-def _find_chain(plan: Plan) -> Chain:
-    (chain,) = (step for step in plan.steps if isinstance(step, Chain))
-    return chain
-
-
 def _price(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> Plan:
     return price_plan(plan, graph, predictors, arrange([predictor.info for predictor in predictors]))
 
@@ -204,12 +200,13 @@ def _predict(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> float
     return priced.predicted_us
 
 
-def _predict_chain(graph: Graph, plan: Plan, predictors: Sequence[Predictor]) -> Step:
-    """Return the chain of a plan with what it takes by itself."""
+def _predict_chain(graph: Graph, plan: Plan, place: int, predictors: Sequence[Predictor]) -> Chain:
+    """Return the chain at a place of a plan with what it takes by itself."""
     by_name = {predictor.info.name: predictor for predictor in predictors}
     arrangement = arrange([predictor.info for predictor in predictors])
-    place = plan.steps.index(_find_chain(plan))
-    return Pricer(graph=graph, predictors=by_name).price_step(plan, arrangement, place)
+    chain = Pricer(graph=graph, predictors=by_name).price_step(plan, arrangement, place)
+    assert isinstance(chain, Chain)
+    return chain
 
 
 def _time_predictions(predictor: Predictor, *, count: int = 10_000) -> float:
@@ -230,9 +227,10 @@ def _time_predictions(predictor: Predictor, *, count: int = 10_000) -> float:
     return 1e3 * min(times)
 
 
-def _draw_chain_plan(graph: Graph, names: Sequence[str], rng: np.random.Generator) -> Plan:
-    """Return a plan with one random chain cut between two devices, the rest on the first."""
-    base = plan_single(graph, device=names[0], devices=tuple(names))
+def _draw_chain_plan(graph: Graph, names: Sequence[str], rng: np.random.Generator) -> tuple[Plan, int]:
+    """Return a plan with a random chain cut between two devices, and its place; the rest is cut in halves."""
+    base = plan_even(graph, devices=tuple(names), max_chain_length=1)
+    assert len(base.steps) == len(graph.nodes)
     while True:
         begin = int(rng.integers(len(graph.nodes)))
         length = int(rng.integers(1, 9))
@@ -254,12 +252,7 @@ def _draw_chain_plan(graph: Graph, names: Sequence[str], rng: np.random.Generato
         )
         plan = Plan(devices=tuple(names), steps=steps, planner="random", fingerprint=graph.fingerprint)
         if not list(find_problems(plan, graph)):
-            return plan
-
-
-def _describe(plan: Plan) -> str:
-    chain = _find_chain(plan)
-    return f"{len(chain.nodes)} nodes from {chain.nodes[0]}, axis {chain.axis}"
+            return plan, begin
 
 
 def _summarise(errors: Sequence[float]) -> Mapping[str, float]:
