@@ -118,7 +118,6 @@ def borrow(
     if missing:
         raise ProfileError(f"profile of {profile.name}: got no reference {sorted(missing)}, cannot be scaled")
     compute, memory = (reference_us[name] / profile.reference_us[name] for name in (COMPUTE, MEMORY))
-    both = compute, memory
     return replace(
         profile,
         info=info,
@@ -129,18 +128,19 @@ def borrow(
         launch_us=profile.launch_us * compute,
         wait_us=profile.wait_us * compute,
         rows={
-            name: replace(row, model=_scale(row.model, *both, factors.get(name, 1.0)), layers={}, known=None)
+            name: replace(
+                row, model=_scale(row.model, compute * factor, memory * factor), layers={}, known=None
+            )
             for name, row in profile.rows.items()
+            for factor in [factors.get(name, 1.0)]
         },
         sharing={name: _scale(model, compute, memory) for name, model in profile.sharing.items()},
         neighbours={},
     )
 
 
-def _scale(model: LinearModel, compute: float, memory: float, factor: float = 1.0) -> LinearModel:
-    slower = {
-        name: memory * factor
-        for name in model.features
-        if name.rpartition(".")[2].startswith(_MEMORY_FEATURES)
+def _scale(model: LinearModel, compute: float, memory: float) -> LinearModel:
+    factors = {
+        name: memory for name in model.features if name.rpartition(".")[2].startswith(_MEMORY_FEATURES)
     }
-    return model.scaled(slower, compute * factor)
+    return model.scaled(factors, compute)

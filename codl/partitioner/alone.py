@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from math import prod
 
+from codl.catalog.layers import list_before
 from codl.ir.graph import NO_EPILOGUE, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Region
@@ -107,14 +108,10 @@ class Alone:
 
     def _list_before(self, last: Node, count: int) -> tuple[Node, ...] | None:
         """Return the nodes before one that may be computed with it; None where the host sees between them."""
-        found: list[Node] = []
-        for _ in range(count):
-            tensor = (found[-1] if found else last).inputs[0]
-            node = self._graph.producers.get(tensor)
-            if node is None or (self._sharing is not Sharing.COHERENT and tensor in self._graph.outputs):
-                return None
-            found.append(node)
-        return tuple(reversed(found))
+        before = list_before(last, self._graph, count)
+        if before is None or self._sharing is Sharing.COHERENT:
+            return before
+        return None if any(node.output in self._graph.outputs for node in before) else before
 
     def _move(self, kind: str, tensor: str, region: Region) -> float:
         return self._durations.time_move(kind, tensor, region, self._predictor)

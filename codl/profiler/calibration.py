@@ -38,12 +38,12 @@ def measure_factors(predictor: Predictor, survey: Survey) -> dict[str, float]:
     """
     layers = (*load_workload(), *load_pairs())
     works = [work for work in share_out(layers, predictor.info) if predictor.is_known(work.row.name)]
+    rows = {work.row.name: work.row for work in works}
     errors: dict[str, list[float]] = {}
     tasks = _iterate_tasks(works, predictor, time.monotonic() + BUDGET_SECONDS)
     for sample in survey.measure(tasks):
-        work = next(work for work in works if work.row.name == sample.row)
         with suppress(ProfileError):  # unlike all that the relative was measured on
-            predicted_us = _predict_us(predictor, restore_case(sample, work.row))
+            predicted_us = _predict_us(predictor, restore_case(sample, rows[sample.row]))
             errors.setdefault(sample.row, []).append(
                 log(find_time_us(sample, predictor.profile.reference_us) / predicted_us)
             )

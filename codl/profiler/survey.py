@@ -128,10 +128,6 @@ class Survey:
         """
         return PreparedCase(case, self.stopwatch, self._sweep, self._pool)
 
-    def sweep(self) -> None:
-        """Enqueue what fills the caches with other data."""
-        self._sweep()
-
     def count_references(self, seconds: float) -> float:
         """Return how many compute-bound references a quiet device runs in so many seconds."""
         return seconds * _US / self.quiet_us()[COMPUTE]
