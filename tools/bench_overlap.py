@@ -29,8 +29,8 @@ import numpy as np
 import pyopencl as cl
 
 from codl.cli.output import print_json, print_message, print_table
+from codl.devices.awake import attentive_host
 from codl.devices.drivers import OpenedDevice, default_devices, emulate_pair
-from codl.devices.limits import pinned_caller
 from codl.devices.probe import build_quietly
 from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, Row, interleave, summarise_ratios
 from codl.errors import CodlError
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = []
     for kind in workers[0].launches:
         print_message(f"measuring {kind} on {' and '.join(worker.name for worker in workers)} ...")
-        with pinned_caller():
+        with attentive_host():
             rounds = measure(kind, workers, threads, most_seconds=args.seconds, most_rounds=args.rounds)
         results.append(summarise(kind, rounds))
     if args.json:

@@ -14,6 +14,7 @@ from itertools import combinations
 from pathlib import Path
 
 from codl.assets import cache_dir
+from codl.devices.awake import AWAKE_VARIABLE, LATENCY_FILE, can_keep_awake
 from codl.devices.checks import Finding, Status
 from codl.devices.installed import INSTALL_REMEDY
 from codl.devices.limits import find_pocl_cache
@@ -47,6 +48,7 @@ def diagnose() -> tuple[Finding, ...]:
     for first, second in combinations(cpus, 2):
         found += _run_checks(f"{first} + {second}", "coherence", first, second)
     found += _check_caches()
+    found += _check_cores()
     return tuple(_excuse_spare(finding, working) for finding in found)
 
 
@@ -103,6 +105,19 @@ def _check_caches() -> Iterator[Finding]:
             status=Status.OK if problem is None else Status.BROKEN,
             message=str(folder) if problem is None else f"{folder}: {problem}",
             remedy="" if problem is None else f"set {variable} to a folder of yours that can be written",
+        )
+
+
+def _check_cores() -> Iterator[Finding]:
+    """Yield whether cores can be kept awake, on systems that let a program ask for it."""
+    if os.path.exists(LATENCY_FILE):
+        can = can_keep_awake()
+        yield Finding(
+            subject="idle cores",
+            check="stay awake",
+            status=Status.OK if can else Status.WARN,
+            message="during runs" if can else f"{LATENCY_FILE} is not written: devices may be slow to begin",
+            remedy="" if can else f"let your user write {LATENCY_FILE}, and do not set {AWAKE_VARIABLE}=0",
         )
 
 

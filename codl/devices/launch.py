@@ -10,8 +10,8 @@ import numpy as np
 import pyopencl as cl
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.devices.awake import attentive_host
 from codl.devices.images import ImageStorage
-from codl.devices.limits import pinned_caller
 from codl.devices.memory import Storage
 from codl.devices.opencl import Device
 from codl.devices.timing import Row
@@ -104,7 +104,7 @@ def time_launches(device: Device, launches: Sequence[BoundLaunch], *, repeats: i
 
     def measure(_keep: Sequence[BoundLaunch] = launches) -> float:
         try:
-            with pinned_caller():
+            with attentive_host():
                 start = time.perf_counter()
                 for call in calls:
                     call()

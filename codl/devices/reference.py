@@ -12,7 +12,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.catalog.spec import Parameters
-from codl.devices.limits import pinned_caller
+from codl.devices.awake import attentive_host
 from codl.devices.opencl import Device
 from codl.devices.timing import Rounds, Row, Sampler, time_call
 from codl.machine import DeviceKind, Peaks
@@ -197,7 +197,7 @@ def _prepare(device: Device, kernel: Any, items: int, group: int, *, keep: list[
     enqueue = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, (items, 1, 1), (group, 1, 1))
 
     def run(_keep: Any = (kernel, keep)) -> None:
-        with pinned_caller():
+        with attentive_host():
             enqueue()
             device.finish()
 

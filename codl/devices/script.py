@@ -7,7 +7,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from codl.devices.limits import pinned_caller
+from codl.devices.awake import attentive_host
 from codl.devices.opencl import Device
 from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
 from codl.errors import DeviceError
@@ -43,7 +43,7 @@ def play(script: Sequence[Call], devices: Sequence[Device]) -> Played:
     """
     busy = [0.0] * len(devices)
     try:
-        with pinned_caller():
+        with attentive_host():
             start = time.perf_counter()
             results = [(device, call()) for device, call in script]
             for opened in devices:  # else one may begin when the other is done

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
-from codl.devices.limits import pinned_caller
+from codl.devices.awake import attentive_host
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
 
@@ -50,7 +50,7 @@ class Stopwatch:
         Raises:
             DeviceError: The driver failed.
         """
-        with pinned_caller():
+        with attentive_host():
             try:
                 if self.has_events:
                     return self._time_events(launches, before, plays)
@@ -64,7 +64,7 @@ class Stopwatch:
         Raises:
             DeviceError: The driver failed.
         """
-        with pinned_caller():
+        with attentive_host():
             try:
                 if not self.has_events:
                     return np.array([[self._time_wall(group, ()) for group in groups] for _ in range(plays)])

@@ -120,6 +120,9 @@ def prepare_call(
     Raises:
         UnsupportedError: ONNX Runtime refuses the part.
     """
+    calls = [(node.op, node.output) for node in nodes if isinstance(node.op, HostCall)]
+    name = calls[0][0].group
+    group = f"{name} of {graph.name}"
 
     def find_source(tensor: str) -> Callable[[], Value]:
         if graph.tensors[tensor].is_on_host:
@@ -129,16 +132,32 @@ def prepare_call(
     def find_target(tensor: str) -> Callable[[Value], object]:
         if graph.tensors[tensor].is_on_host:
             return partial(loose.__setitem__, tensor)
-        return prepare_write(storages[tensor].view())
+        return prepare_store(tensor, storages[tensor].view(), group)
 
-    calls = [(node.op, node.output) for node in nodes if isinstance(node.op, HostCall)]
-    group = calls[0][0].group
     return HostRun(
-        sessions.open(group),
-        group=f"{group} of {graph.name}",
+        sessions.open(name),
+        group=group,
         sources=[find_source(tensor) for tensor in nodes[0].inputs],
         targets=[(op.index, find_target(output)) for op, output in calls],
     )
+
+
+def prepare_store(tensor: str, view: FloatArray, group: str) -> Callable[[Value], object]:
+    """Return what copies a value that the host made into a tensor of devices.
+
+    It raises HostError when the value has another shape: numpy would stretch it.
+    """
+    write = prepare_write(view)
+
+    def store(value: Value) -> None:
+        if value.shape != view.shape:
+            raise HostError(
+                f"{group}: got {tensor!r} of shape {value.shape}, expected {view.shape}; "
+                "look at the values that the model was fed"
+            )
+        write(value)
+
+    return store
 
 
 def _read_view(view: FloatArray) -> Callable[[], Value]:

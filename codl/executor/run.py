@@ -6,7 +6,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from codl.devices.limits import pinned_caller
+from codl.devices.awake import attentive_host
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
 from codl.executor.copies import prepare_read, prepare_write
@@ -64,7 +64,7 @@ class Executable:
             DeviceError: A driver failed during the run.
             HostError: ONNX Runtime failed during the run.
         """
-        with pinned_caller(), self._drained_on_error():
+        with attentive_host(), self._drained_on_error():
             self._take(feeds)
             for call in self._script:
                 call()
@@ -83,7 +83,7 @@ class Executable:
         Raises:
             DeviceError: The executable was compiled for devices without profiling.
         """
-        with pinned_caller(), self._drained_on_error():
+        with attentive_host(), self._drained_on_error():
             self._take(feeds)
             trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])
             outputs = self._give()

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from codl.devices.limits import pinned_caller
+from codl.devices.awake import attentive_host
 from codl.devices.loads import prepare_sweep
 from codl.devices.mapping import HeldRegion
 from codl.devices.memory import HostCopy, count_runs, place_host, place_in, place_shared
@@ -111,7 +111,7 @@ def measure_maps(device: Device) -> dict[str, LinearModel]:
         storage = place_shared(tensor, [device])[0]
         held = HeldRegion(device=device, storage=storage, region=region, is_written=True)
         taken: dict[str, list[float]] = {"map": [], "unmap": []}
-        with pinned_caller():
+        with attentive_host():
             for _ in range(_TRIALS):
                 for name, call in (("map", held.map), ("unmap", held.unmap)):
                     start = time.perf_counter()
@@ -128,7 +128,7 @@ def measure_maps(device: Device) -> dict[str, LinearModel]:
 
 def _time(device: Device, call: Callable[[], object]) -> Row:
     def measure() -> float:
-        with pinned_caller():
+        with attentive_host():
             start = time.perf_counter()
             call()
             device.finish()

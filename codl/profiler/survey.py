@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codl.devices.limits import pinned_caller
+from codl.devices.awake import attentive_host
 from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.reference import CACHED_BYTES, COMPUTE, MEMORY
@@ -140,7 +140,7 @@ class Survey:
         }
 
     def _take_turns(self, entries: Sequence[_Entry]) -> None:
-        with pinned_caller():  # once, not for every case
+        with attentive_host():  # once, not for every case
             for place, entry in enumerate(entries):
                 if place % _STREAM_EVERY == 0:
                     self._read_stream()

@@ -7,6 +7,7 @@ from statistics import median
 
 import numpy as np
 
+from codl.devices.awake import awake_cores
 from codl.devices.script import Played
 from codl.profiler.guard import Guard, Reading, find_quiet
 
@@ -49,10 +50,11 @@ class Watch:
         end = time.monotonic() + patience_seconds
         for turn in count(1):
             for name, row in rows.items():
-                prepare()
-                before = [guard.read() for guard in self._guards]
-                played[name].append(row())
-                after = [guard.read() for guard in self._guards]
+                with awake_cores():
+                    prepare()
+                    before = [guard.read() for guard in self._guards]
+                    played[name].append(row())
+                    after = [guard.read() for guard in self._guards]
                 beside[name].append([sum(both) / 2 for both in zip(before, after, strict=True)])
             if turn >= LEAST_ROUNDS and turn % LEAST_ROUNDS == 0:
                 found = {name: self._find_quiet(played[name], beside[name]) for name in rows}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from codl.devices.limits import pinned_caller
+from codl.devices.awake import attentive_host
 from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
 from codl.errors import ProfileError
@@ -105,7 +105,7 @@ def measure_nodes(
 
 def _play_guarded(executable: Executable, guard: Guard) -> list[Reading]:
     """Return what each kernel took, and the guards beside it."""
-    with pinned_caller():
+    with attentive_host():
         guards, kernels = [guard.call()], []
         for call, label in executable.entries:
             result: Any = call()
@@ -122,7 +122,7 @@ def _find_host_seconds(executable: Executable) -> float:
     """Return what a run takes beyond its kernels: handing them over, and waiting for the last."""
     found = []
     for _ in range(_HOST_RUNS):
-        with pinned_caller():
+        with attentive_host():
             start = time.perf_counter()
             results = [(call(), label) for call, label in executable.entries]
             executable.devices[0].finish()

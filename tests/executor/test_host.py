@@ -9,7 +9,7 @@ from onnx import TensorProto
 import codl
 from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
-from codl.executor.host import HostSessions
+from codl.executor.host import HostSessions, prepare_store
 from codl.ir.ops import HostCall
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.sharing import Sharing
@@ -115,6 +115,19 @@ def test_what_the_host_refuses_is_an_error_of_the_run_and_the_next_one_is_right(
         with pytest.raises(codl.HostError, match=r"host/1 of model: ONNX Runtime failed with .*Gather"):
             session.run(None, {"x": x, "i": np.array([7])})
         assert session.run(None, {"x": x, "i": np.array([2])})[0].tolist() == [3.0]
+
+
+def test_a_value_of_another_shape_than_planned_is_an_error_of_the_run() -> None:
+    view = np.zeros((1, 3), np.float32)
+    store = prepare_store("f", view, "host/1 of model")
+
+    with pytest.raises(
+        codl.HostError, match=r"host/1 of model: got 'f' of shape \(1, 1\), expected \(1, 3\)"
+    ):
+        store(np.ones((1, 1), np.float32))
+    store(np.ones((1, 3), np.float32))
+
+    assert view.tolist() == [[1.0, 1.0, 1.0]]
 
 
 @EACH
