@@ -1,18 +1,15 @@
 """Which of all ways to a place are followed further: the best of two rankings."""
 
-from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import TypeVar
 
 import numpy as np
 
+from codl.partitioner.ledger import Words
 from codl.partitioner.options import Options
-from codl.partitioner.positions import Flags, Floats
-from codl.partitioner.states import Choice, Owned, State, count_devices, own, send
+from codl.partitioner.positions import Flags, Floats, Ints
+from codl.partitioner.states import Origin, Seats, States
 
-T = TypeVar("T")
 BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
 _LOOKED_AT = 3
@@ -23,7 +20,8 @@ _LOOKED_AT = 3
 class Arrivals:
     """Ways to reach a place: arrays over many of them."""
 
-    states: Sequence[State]
+    before: range
+    """The states they come from."""
     options: Options
     part: slice
     """Those options that lead here."""
@@ -33,49 +31,8 @@ class Arrivals:
     is_met: Flags
     rankings: Sequence[Floats]
     """[state, candidate] each: the smaller, the better."""
-    row: int | None = None
-    """A state that is followed further by the only candidate, whatever is better."""
-
-    def list_tensors(self) -> set[str]:
-        """Return the tensors that devices have on the way, and those that the options publish."""
-        batch = self.options.batches[self.options.owners[self.part.start]]
-        return {*self.states[0].owned, *batch.bounds}
-
-
-@dataclass(slots=True)
-class _Step:
-    """What ways over one candidate have in common."""
-
-    choice: Choice
-    reads: Sequence[tuple[str, int, Sequence[int], Sequence[int]]]
-    """Tensor, axis and each device's interval."""
-    owned: dict[str, Owned]
-    """What the step publishes for those behind the place."""
-    cuts: dict[str, int]
-    """How that is divided."""
-    key: tuple[int, ...]
-
-
-class _Origins:
-    """What ways from the states of one place have in common.
-
-    Args:
-        states: At least one; all have the same tensors.
-        live: Tensors that are read behind the place that the ways lead to.
-    """
-
-    def __init__(self, states: Sequence[State], live: Container[str]) -> None:
-        names = [name for name in states[0].cuts if name in live]
-        self._is_all, self.names = len(names) == len(states[0].cuts), names
-        self.keys: list[tuple[int, ...]] = (
-            [tuple(state.cuts.values()) for state in states]
-            if self._is_all
-            else [tuple([state.cuts[name] for name in names]) for state in states]
-        )
-
-    def take(self, known: Mapping[str, T]) -> dict[str, T]:
-        """Return what is known of the tensors that are read behind the place."""
-        return dict(known) if self._is_all else {name: known[name] for name in self.names}
+    state: int | None = None
+    """One that is followed further by the last candidate, whatever is better."""
 
 
 class Beam:
@@ -83,134 +40,125 @@ class Beam:
 
     Args:
         arrivals: All ways to the place.
-        live: Tensors that are read behind it.
+        position: The place.
+        states: Those of all places before.
+        seats: Which columns tell of which tensors.
         width: As how many are kept in each ranking.
-        numbers: Of what states have in common, for all places: numbers are compared faster.
     """
 
     def __init__(
-        self, arrivals: Sequence[Arrivals], live: Container[str], *, width: int, numbers: dict[object, int]
+        self, arrivals: Sequence[Arrivals], position: int, states: States, seats: Seats, *, width: int
     ) -> None:
-        self._arrivals, self._live, self._width, self._numbers = arrivals, live, width, numbers
-        self._starts = [0, *accumulate(arrival.host_us.size for arrival in arrivals)]
-        origins: dict[int, _Origins] = {}
-        for arrival in arrivals:
-            place = id(arrival.states)
-            if place not in origins:
-                origins[place] = _Origins(arrival.states, live)
-        self._origins = [origins[id(arrival.states)] for arrival in arrivals]
-        self._steps: dict[tuple[int, int], _Step] = {}
-        self._found: dict[object, State] = {}
+        self._arrivals, self._position, self._states, self._seats = arrivals, position, states, seats
+        self._width = width
+        self._marks: dict[int, Words] = {}
+        """By first state of a place before."""
 
-    def select(self) -> tuple[list[State], int | None]:
-        """Return the earliest states, and those with the least work behind them.
+    def select(self) -> tuple[range, int | None]:
+        """Add the earliest states, and those with the least work behind them; return where they stand.
 
         With them comes one that is followed whatever is better, and its place; None where there is none.
         """
+        arrivals = self._arrivals
+        marks = np.concatenate([self._mark(one) for one in arrivals])
+        clock = np.concatenate([one.clock.reshape(-1, one.clock.shape[2]) for one in arrivals])
+        found: dict[object, int] = {}
         # One device may be ahead for now: a branch is done, and another one is left for the others.
-        for rankings in zip(*(arrival.rankings for arrival in self._arrivals), strict=True):
-            self._add_best(np.concatenate([ranking.ravel() for ranking in rankings]))
-        row = None
-        for number, arrival in enumerate(self._arrivals):
-            if arrival.row is not None:
-                key = self._add(number, arrival.row, 0)
-                row = list(self._found).index(key)
-        return list(self._found.values()), row
+        for ranking in zip(*[one.rankings for one in arrivals], strict=True):
+            self._add_best(np.concatenate([one.ravel() for one in ranking]), marks, clock, found)
+        row, start = None, 0
+        for one in arrivals:
+            if one.state is not None:
+                place = start + (one.state - one.before.start + 1) * one.host_us.shape[1] - 1
+                key = marks.item(place), *clock[place].tolist()
+                found.setdefault(key, place)
+                row = list(found).index(key)
+            start += one.host_us.size
+        kept = self._arrive(list(found.values()), clock)
+        return kept, None if row is None else kept[row]
 
-    def _add_best(self, ranking: Floats) -> None:
-        """Add as many states as the beam is wide: the first in a ranking, of equal cuts the first only."""
-        starts, width = self._starts, self._width
-        seen: set[object] = set()
+    def _mark(self, arrival: Arrivals) -> Words:
+        """Return a number for all ways of some arrivals: equal where what is read on is divided alike."""
+        before, ledger = arrival.before, self._states.ledger
+        mine = self._marks.get(before.start)
+        if mine is None:
+            columns = self._seats.list_live(arrival.options.first, self._position - 1)
+            if columns:
+                rows = self._states.owned[before.start : before.stop, columns, 0]
+                mine = np.add.reduce(ledger.marks.take(rows), axis=1)[:, None]
+            else:
+                mine = np.zeros((len(before), 1), np.uint64)
+            self._marks[before.start] = mine
+        return (mine + arrival.options.marks[arrival.part]).ravel()
+
+    def _add_best(self, ranking: Floats, marks: Words, clock: Floats, found: dict[object, int]) -> None:
+        """Add as many ways as the beam is wide: the first in a ranking, of equal cuts the first only."""
+        width = self._width
         many = _LOOKED_AT * width
         if len(ranking) > many:
             chosen = ranking.argpartition(many - 1)[:many]
-            chosen = chosen[ranking[chosen].argsort(kind="stable")]
+            chosen = chosen.take(ranking.take(chosen).argsort(kind="stable"))
         else:
             chosen = ranking.argsort(kind="stable")
-        for place in chosen.tolist():
-            number = bisect_right(starts, place) - 1
-            index, candidate = divmod(place - starts[number], self._arrivals[number].host_us.shape[1])
-            key = self._find_step(number, candidate).key, self._origins[number].keys[index]
-            if key in seen:
+        seen: set[int] = set()
+        clocks = clock.take(chosen, axis=0).tolist()
+        for place, mark, us in zip(chosen.tolist(), marks.take(chosen).tolist(), clocks, strict=True):
+            if mark in seen:
                 continue
-            seen.add(key)
-            self._add(number, index, candidate)
+            seen.add(mark)
+            found.setdefault((mark, *us), place)
             if len(seen) >= width:
                 break
 
-    def _add(self, number: int, index: int, candidate: int) -> object:
-        """Add where a candidate leads to from a state of some arrivals; return what it is known by."""
-        arrival, origins, step = (
-            self._arrivals[number],
-            self._origins[number],
-            self._find_step(number, candidate),
+    def _arrive(self, places: Sequence[int], clock: Floats) -> range:
+        """Add the states that some ways lead to, counted through all arrivals; return where they stand."""
+        states, arrivals = self._states, self._arrivals
+        starts = np.cumsum([0, *[one.host_us.size for one in arrivals]])
+        numbers = starts.searchsorted(places, side="right") - 1
+        facts = np.array(
+            [(one.host_us.shape[1], one.before.start, one.part.start, one.options.first) for one in arrivals]
         )
-        clock = tuple(arrival.clock[index, candidate].tolist())
-        key = step.key, origins.keys[index], clock
-        if key not in self._found:
-            self._found[key] = _arrive(arrival, index, candidate, clock, origins=origins, step=step)
-        return key
+        widths, firsts, begins, positions = facts.take(numbers, axis=0).T
+        index, candidates = np.divmod(np.array(places) - starts.take(numbers), widths)
+        before, candidates = index + firsts, candidates + begins
+        owned = states.owned.take(before, axis=0)
+        options = [arrivals[number].options for number in numbers.tolist()]
+        origins: list[Origin] = list(zip(before.tolist(), options, candidates.tolist(), strict=True))
+        self._note_reads(owned, numbers.tolist(), candidates)
+        published = [
+            (way, column, row + candidate)
+            for way, (one, candidate) in enumerate(zip(options, candidates.tolist(), strict=True))
+            for column, row in one.divisions[one.owners[candidate]]
+        ]
+        if published:
+            way, column, row = np.array(published).T
+            owned[way, column] = 0
+            owned[way, column, 0] = row
+        host_us = np.concatenate([one.host_us.ravel() for one in arrivals]).take(places)
+        is_met = np.concatenate([one.is_met.reshape(-1, clock.shape[1]) for one in arrivals])
+        met = np.where(is_met.take(places, axis=0), positions[:, None], states.met.take(before, axis=0))
+        return states.add(clock.take(places, axis=0), host_us, met, owned, origins)
 
-    def _find_step(self, number: int, candidate: int) -> _Step:
-        step = self._steps.get((number, candidate))
-        if step is None:
-            arrival = self._arrivals[number]
-            step = self._make_step(arrival.options, arrival.part.start + candidate)
-            self._steps[number, candidate] = step
-        return step
+    def _note_reads(self, owned: Ints, numbers: Sequence[int], candidates: Ints) -> None:
+        """Note in what ways own [way, column, 1 + device] what devices are sent by their last steps.
 
-    def _make_step(self, options: Options, place: int) -> _Step:
-        batch, index = options.batches[options.owners[place]], options.indices[place]
-        live = self._live
-        owned = {
-            name: own(batch.axis, bounds[index].tolist(), since=batch.first)
-            for name, bounds in batch.bounds.items()
-            if name in live
+        Args:
+            owned: Before them.
+            numbers: Of each way's arrivals.
+            candidates: What is done.
+        """
+        seats, last, states = self._seats, self._position - 1, self._states
+        reads = {
+            number: [
+                (seats.columns[name], row)
+                for name, row in self._arrivals[number].options.readings.items()
+                if seats.last_reads.get(name, -1) > last
+            ]
+            for number in dict.fromkeys(numbers)
         }
-        cuts = {name: self._number((name, one[: 1 + 2 * count_devices(one)])) for name, one in owned.items()}
-        return _Step(
-            choice=Choice(first=batch.first, last=batch.last, batch=batch, index=index),
-            reads=[
-                (name, reading.axis, reading.low[index].tolist(), reading.high[index].tolist())
-                for name, reading in batch.reads.items()
-                if name in live
-            ],
-            owned=owned,
-            cuts=cuts,
-            key=tuple(cuts.values()),
-        )
-
-    def _number(self, key: object) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
-
-
-def _arrive(
-    arrival: Arrivals,
-    index: int,
-    candidate: int,
-    clock: tuple[float, ...],
-    *,
-    origins: _Origins,
-    step: _Step,
-) -> State:
-    before, first = arrival.states[index], step.choice.first
-    known = before.owned
-    owned = origins.take(known)
-    owned.update(step.owned)
-    for name, axis, lows, highs in step.reads:
-        if name in origins.names:
-            owned[name] = send(known[name], axis, lows, highs)
-    cuts = origins.take(before.cuts)
-    cuts.update(step.cuts)
-    met, is_met = before.met, arrival.is_met[index, candidate].tolist()
-    if True in is_met:
-        met = tuple([first if now else then for now, then in zip(is_met, met, strict=True)])
-    return State(
-        clock=clock,
-        host_us=arrival.host_us.item(index, candidate),
-        met=met,
-        owned=owned,
-        cuts=cuts,
-        before=before,
-        choice=step.choice,
-    )
+        read = [(way, *one) for way, number in enumerate(numbers) for one in reads[number]]
+        if read:
+            way, column, row = np.array(read).T
+            row = row + candidates.take(way)
+            is_any = states.ledger.is_any.take(row, axis=0)
+            owned[way, column, 1:] = np.where(is_any, row[:, None], owned[way, column, 1:])

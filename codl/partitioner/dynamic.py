@@ -19,12 +19,13 @@ from codl.ir.graph import Graph
 from codl.partitioner.beam import BEAM, Arrivals, Beam
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.finder import ChainFinder
+from codl.partitioner.ledger import Ledger
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import NO_LIMITS, Limits, Options, make_only_option, make_options
 from codl.partitioner.order import Unit
 from codl.partitioner.positions import Flags, Floats
 from codl.partitioner.sending import Crossing, Sending
-from codl.partitioner.states import Choice, State, list_parts
+from codl.partitioner.states import Choice, Seats, State, States
 
 
 class DynamicProgram:
@@ -53,8 +54,7 @@ class DynamicProgram:
         self._devices, self._beam = devices, beam
         self._arrivals: list[list[Arrivals]] = [[] for _ in range(len(order) + 1)]
         self._sending = Sending(graph, moves)
-        self._numbers: dict[object, int] = {}
-        """Of what states have in common."""
+        self._seats = Seats(finder.list_spans(), len(order))
         self._from_host = set(graph.inputs) | {
             node.output for unit in order if unit.is_host for node in unit.nodes
         }
@@ -85,59 +85,65 @@ class DynamicProgram:
             for index, place in enumerate(singles)
             if (choice := chosen.get(place)) is not None and choice.batch is not None
         }
-        options = dict(zip(singles, make_options(heads, limits_us, known=also), strict=True))
-        states, row = [self._begin()], 0 if known else None
+        states = self._make_states(1 + len(self._order) * (2 * self._beam + 1))
+        made = make_options(heads, states.ledger, limits_us, known=also)
+        options = dict(zip(singles, made, strict=True))
+        here, followed = range(1), 0 if known else None
         for position, unit in enumerate(self._order):
             if unit.is_host:
-                states = [self._call(state, position) for state in states]
+                row = None if followed is None else here.index(followed)
+                here = self._call(states, here, position)
+                followed = None if row is None else here[row]
             else:
-                self._note_arrivals(states, options[position], row=row)
-                states, row = self._select(position + 1)
-        ranked = sorted(states, key=self.find_end_us)[:best]
-        return ranked, None if row is None else states[row]
+                self._note_arrivals(states, here, options[position], followed=followed)
+                here, followed = self._select(states, position + 1)
+        ways = [State(states, place) for place in here]
+        ranked = sorted(ways, key=self.find_end_us)[:best]
+        return ranked, None if followed is None else State(states, followed)
 
     def find_end_us(self, state: State) -> float:
         """Return when the host has all outputs that a state at the end leads to."""
-        awaited = np.array(
-            [met < 0 or clock > state.host_us for met, clock in zip(state.met, state.clock, strict=True)]
-        )
-        awaited &= np.array(state.clock) > 0
-        end_us = state.span_us + float(self._moves.find_meeting_us(awaited[None])[0])
-        for name in self._graph.outputs:
-            if name in state.owned:
-                end_us += self._sending.find_reading_us(name, state.owned[name])
+        states, place = state.states, state.place
+        clock, met = states.clock[place], states.met[place]
+        awaited = ((met < 0) | (clock > states.host_us[place])) & (clock > 0)
+        end_us = float(clock.max() + self._moves.find_meeting_us(awaited))
+        columns = self._seats.columns
+        outputs = {name: columns[name] for name in self._graph.outputs if name in columns}
+        for name, division in state.list_divisions(outputs).items():
+            end_us += self._sending.find_reading_us(name, division)
         return end_us
 
     def follow(self, choices: Sequence[Choice]) -> State:
         """Return the state at the end of a way that is chosen already."""
-        state = self._begin()
+        states, here = self._make_states(1 + len(choices)), range(1)
         for choice in choices:
             if choice.batch is None:
-                state = self._call(state, choice.first)
+                here = self._call(states, here, choice.first)
                 continue
-            self._note_arrivals([state], make_only_option(choice.batch, choice.index))
-            ((state,), _) = self._select(choice.last + 1)
-        return state
+            self._note_arrivals(states, here, make_only_option(choice.batch, choice.index, states.ledger))
+            here, _ = self._select(states, choice.last + 1)
+        return State(states, here[0])
 
-    def _begin(self) -> State:
-        """Return the state before the first unit: nobody has done anything."""
-        count = self._devices
-        return State(
-            clock=(0.0,) * count, host_us=0.0, met=(-1,) * count, owned={}, cuts={}, before=None, choice=None
-        )
+    def _make_states(self, most: int) -> States:
+        """Return room for states, the first of them before the first unit: nobody has done anything."""
+        ledger = Ledger(self._devices, self._seats.columns)
+        return States(ledger, devices=self._devices, columns=self._seats.count, most=most)
 
-    def _note_arrivals(self, states: Sequence[State], options: Options, *, row: int | None = None) -> None:
+    def _note_arrivals(
+        self, states: States, here: range, options: Options, *, followed: int | None = None
+    ) -> None:
         """Note where some ways lead to from some states.
 
         Args:
-            states: At one place.
+            states: Those of all places.
+            here: Where those stand that the ways begin with.
             options: All that may be done there.
-            row: The state on the way that is followed to the end, whose next step is the last of `options`.
+            followed: The one on the way that is followed to the end; its next step is the last of `options`.
         """
-        facts = np.array([(state.host_us, *state.clock, *state.met) for state in states])
-        host_us, before = facts[:, :1], facts[:, None, 1 : 1 + self._devices]
-        met, is_busy = facts[:, 1 + self._devices :], before > facts[:, None, :1]
-        awaited, moving, queued = self._find_moves(states, options, met, is_busy)
+        mine = slice(here.start, here.stop)
+        host_us, before = states.host_us[mine, None], states.clock[mine, None]
+        is_busy = before > host_us[:, :, None]
+        awaited, moving, queued = self._find_moves(states, here, options, is_busy)
         meeting_us = self._moves.find_meeting_us(awaited)
         ends = np.where(awaited, before, 0.0)
         latest = reduce(np.maximum, [ends[:, :, device] for device in range(self._devices)])
@@ -154,19 +160,19 @@ class DynamicProgram:
         for place, (last, part) in enumerate(options.parts, 1):
             self._arrivals[last + 1].append(
                 Arrivals(
-                    states=states,
+                    before=here,
                     options=options,
                     part=part,
                     clock=ends[:, part],
                     host_us=host_us[:, part],
                     is_met=awaited[:, part],
                     rankings=[ranking[:, part] for ranking in rankings],
-                    row=row if place == len(options.parts) else None,
+                    state=followed if place == len(options.parts) else None,
                 )
             )
 
     def _find_moves(
-        self, states: Sequence[State], options: Options, met: Floats, is_busy: Flags
+        self, states: States, here: range, options: Options, is_busy: Flags
     ) -> tuple[Flags, Floats | None, Floats | None]:
         """Return who is waited for, and what it takes the host and the queues to move what is missing.
 
@@ -174,16 +180,16 @@ class DynamicProgram:
         nothing of the kind takes time.
 
         Args:
-            states: Where everything lies.
+            states: Those of all places.
+            here: Where those stand that tell where everything lies.
             options: The candidates.
-            met: [state, device] As in `State`.
             is_busy: [state, 1, device] Whether a device still works when the host goes on.
         """
         count, devices = len(options.busy_us), self._devices
-        awaited = np.zeros((len(states), count, devices), bool)
+        awaited = np.zeros((len(here), count, devices), bool)
         moving, queued = None, None
         if not self._moves.is_free:
-            moving, queued = np.zeros((len(states), count)), np.zeros((len(states), count, devices))
+            moving, queued = np.zeros((len(here), count)), np.zeros((len(here), count, devices))
         places = []
         for place, tensor in enumerate(options.demands.tensors):
             if tensor not in self._from_host:
@@ -193,17 +199,23 @@ class DynamicProgram:
         if not places:
             return awaited, moving, queued
         demands = options.demands.choose(places)
-        rows = np.array([[state.owned[tensor] for state in states] for tensor in demands.tensors])
+        columns = [self._seats.columns[tensor] for tensor in demands.tensors]
+        owned = states.owned[here.start : here.stop, columns].swapaxes(0, 1)
+        rows = states.ledger.divisions.take(owned[:, :, 0], axis=0)
+        sent_axes, sent_low, sent_high = states.ledger.list_sent(owned[:, :, 1:])
         # All that follows: [tensor, state, candidate, device].
         low, high = rows[:, :, None, 1 : 1 + devices], rows[:, :, None, 1 + devices : 1 + 2 * devices]
-        sent, axes = rows[:, :, None, 2 + 2 * devices :], demands.axes[:, None, :, None]
-        needed_low, needed_high = demands.low[:, None], demands.high[:, None]
-        is_unmet = (met <= rows[:, :, 1 + 2 * devices, None])[:, :, None]
+        axes, needed_low, needed_high = (
+            demands.axes[:, None, :, None],
+            demands.low[:, None],
+            demands.high[:, None],
+        )
+        is_unmet = (states.met[here.start : here.stop] <= rows[:, :, 1 + 2 * devices, None])[:, :, None]
         is_apart, is_something = rows[:, :, None, :1] != axes, high > low
         is_missing = (
-            (sent[..., :devices] != axes)
-            | (sent[..., devices : 2 * devices] > needed_low)
-            | (sent[..., 2 * devices :] < needed_high)
+            (sent_axes[:, :, None] != axes)
+            | (sent_low[:, :, None] > needed_low)
+            | (sent_high[:, :, None] < needed_high)
         ) & demands.is_any[:, None]
         for shift in range(1, devices):
             # Of each source, what the device so many places behind it reads.
@@ -224,29 +236,21 @@ class DynamicProgram:
                 awaited |= (np.logical_or.reduce(crosses, axis=0) @ held) & is_busy
         return awaited, moving, queued
 
-    def _select(self, position: int) -> tuple[list[State], int | None]:
-        """Return the states at a place, and which of them is on the way that is followed to the end."""
+    def _select(self, states: States, position: int) -> tuple[range, int | None]:
+        """Return where the states at a place stand, and the one on the way that is followed to the end."""
         arrivals = self._arrivals[position]
         self._arrivals[position] = []
-        tensors = {name for arrival in arrivals for name in arrival.list_tensors()}
-        live = self._finder.list_published(tensors, position - 1)
-        return Beam(arrivals, live, width=self._beam, numbers=self._numbers).select()
+        return Beam(arrivals, position, states, self._seats, width=self._beam).select()
 
-    def _call(self, state: State, position: int) -> State:
-        """Return the state behind a step of the host, which waits for all whose results it reads."""
+    def _call(self, states: States, here: range, position: int) -> range:
+        """Add the states behind a step of the host, which waits for all whose results it reads."""
+        mine, count = slice(here.start, here.stop), self._devices
         names = {name for node in self._order[position].nodes for name in node.inputs}
-        ends = [
-            state.clock[device]
-            for name in names & set(state.owned)
-            for device, (low, high) in enumerate(list_parts(state.owned[name]))
-            if high > low
-        ]
-        return State(
-            clock=state.clock,
-            host_us=max([state.host_us, *ends]),
-            met=state.met,
-            owned=state.owned,
-            cuts=state.cuts,
-            before=state,
-            choice=Choice(first=position, last=position, batch=None, index=0),
-        )
+        columns = [self._seats.columns[name] for name in names if name in self._seats.columns]
+        host_us, clock, owned = states.host_us[mine], states.clock[mine], states.owned[mine]
+        if columns:
+            rows = states.ledger.divisions.take(owned[:, columns, 0], axis=0)
+            is_any = (rows[:, :, 1 + count : 1 + 2 * count] > rows[:, :, 1 : 1 + count]).any(axis=1)
+            host_us = np.maximum(host_us, np.where(is_any, clock, 0.0).max(axis=1))
+        origins = [(place, position, 0) for place in here]
+        return states.add(clock, host_us, states.met[mine], owned, origins)

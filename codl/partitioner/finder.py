@@ -119,9 +119,14 @@ class ChainFinder:
         """Return [device] what the whole operator at a position takes."""
         return self._tables.find(self._order[position].nodes[0]).whole[:, 0]
 
-    def list_published(self, tensors: Iterable[str], last: int) -> frozenset[str]:
-        """Return those of some tensors that are read behind a position, or are outputs."""
-        return frozenset(name for name in tensors if self._last_read.get(name, -1) > last)
+    def list_spans(self) -> list[tuple[str, int, int]]:
+        """Return the tensors of devices, in order, with the positions of their operator and last reader."""
+        return [
+            (node.output, place, self._last_read.get(node.output, -1))
+            for place, unit in enumerate(self._order)
+            if not unit.is_host
+            for node in unit.nodes
+        ]
 
     @cached_property
     def _members(self) -> list[Member | None]:

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 
 from codl.partitioner.chains import WHOLE, ChainBatch
+from codl.partitioner.ledger import Ledger, Words
 from codl.partitioner.positions import Flags, Floats, Ints
 
 _BEST_CUTS = 6
@@ -77,11 +78,21 @@ class Options:
     """[candidate, device] As in `ChainBatch`."""
     demands: Demands
     parts: Sequence[tuple[int, slice]]
-    """Of each stretch, the position of its tail and its candidates."""
+    """Positions of tails, and the candidates that end there."""
+    first: int
+    """Position of the head."""
+    divisions: Sequence[Sequence[tuple[int, int]]]
+    """By stretch, for each tensor that it publishes its column, and what makes a candidate's number the
+    ledger's row of how it divides it."""
+    readings: Mapping[str, int]
+    """By tensor from outside, what makes a candidate's number the ledger's row of what it reads."""
+    marks: Words
+    """[candidate] The sum of those of its divisions."""
 
 
 def make_options(
     heads: Sequence[Sequence[ChainBatch]],
+    ledger: Ledger,
     limits_us: Limits = NO_LIMITS,
     *,
     known: Mapping[int, ChainBatch] = NOTHING_KNOWN,
@@ -90,6 +101,7 @@ def make_options(
 
     Args:
         heads: Stretches that begin at the same place, those that end sooner first; at least one each.
+        ledger: Where to note what they publish and read.
         limits_us: By first and last position, what no candidate of a chain may take longer than.
         known: By head, a single candidate that is the last one whatever it takes.
     """
@@ -112,15 +124,20 @@ def make_options(
     edges = np.searchsorted(owners, [0, *last_batches.tolist()]).tolist()
     bases = starts[[0, *last_batches.tolist()]]
     low, high, axes = _take_demands(tables, rows, chosen=chosen, edges=edges, bases=bases)
-    is_any = high > low
+    readings = ledger.read(axes, low, high)
+    is_any = ledger.is_any[readings:]
+    divisions, marks = _note_divisions(batches, chosen, sizes, ledger)
     indices, owned = (chosen - starts[owners]).tolist(), owners.tolist()
     found, first, place, row = [], 0, 0, 0
     for number, head in enumerate(heads):
         stop = edges[number + 1]
-        parts, start, tensors = [], 0, tables[number]
-        for batch, size in zip(head, sizes[first : first + len(head)], strict=True):
+        parts: list[tuple[int, slice]] = []
+        start, tensors = 0, tables[number]
+        members = slice(first, first + len(head))
+        for batch, size in zip(head, sizes[members], strict=True):
             if size:
-                parts.append((batch.last, slice(start, start + size)))
+                begin = parts.pop()[1].start if parts and parts[-1][0] == batch.last else start
+                parts.append((batch.last, slice(begin, start + size)))
             start += size
         count = stop - place
         part = slice(row, row + len(tensors) * count)
@@ -141,15 +158,19 @@ def make_options(
                 busy_us=busy[place:stop],
                 demands=demands,
                 parts=parts,
+                first=head[0].first,
+                divisions=[[(column, row + place) for column, row in one] for one in divisions[members]],
+                readings={name: readings + part.start + index * count for index, name in enumerate(tensors)},
+                marks=marks[place:stop],
             )
         )
         first, place = first + len(head), stop
     return found
 
 
-def make_only_option(batch: ChainBatch, index: int) -> Options:
+def make_only_option(batch: ChainBatch, index: int, ledger: Ledger) -> Options:
     """Return a single candidate of a stretch."""
-    (found,) = make_options([[batch.choose(np.array([index]))]])
+    (found,) = make_options([[batch.choose(np.array([index]))]], ledger)
     return found
 
 
@@ -179,6 +200,46 @@ def _find_best(
     )
     is_close = (is_close | is_whole) & (ranked < sizes)
     return ranked[is_close], np.nonzero(is_close)[0]
+
+
+def _note_divisions(
+    batches: Sequence[ChainBatch], chosen: Ints, sizes: Sequence[int], ledger: Ledger
+) -> tuple[list[list[tuple[int, int]]], Words]:
+    """Note how candidates divide what they publish.
+
+    Args:
+        batches: The stretches.
+        chosen: Candidates, counted through all stretches.
+        sizes: As many of each stretch are chosen.
+        ledger: Where to note it.
+
+    Returns:
+        By stretch, for each tensor its column and what makes the number of a candidate, counted through all
+        that are chosen, the ledger's row; of each candidate the sum of its marks.
+    """
+    entries = [(place, name) for place, batch in enumerate(batches) for name in batch.bounds]
+    owners = np.array([place for place, _ in entries])
+    bounds = [batches[place].bounds[name] for place, name in entries]
+    each, counts = np.array(sizes).take(owners), [len(one) for one in bounds]
+    stops, edges = each.cumsum(), np.cumsum([0, *sizes])
+    firsts = np.cumsum([0, *[len(batch.span_us) for batch in batches]]).take(owners)
+    # By row, the number of the candidate among those chosen, and its bounds among all.
+    rows = np.arange(int(stops[-1])) + np.repeat(edges.take(owners) - stops + each, each)
+    places = chosen.take(rows) + np.repeat(np.cumsum([0, *counts[:-1]]) - firsts, each)
+    columns = [ledger.columns.get(name, -1) for _, name in entries]
+    facts = [
+        (column, batches[place].axis, batches[place].first)
+        for column, (place, _) in zip(columns, entries, strict=True)
+    ]
+    first = ledger.divide(np.repeat(facts, each, axis=0), np.concatenate(bounds).take(places, axis=0))
+    marks = np.zeros(len(chosen), np.uint64)
+    np.add.at(marks, rows, ledger.marks[first:])
+    found: list[list[tuple[int, int]]] = [[] for _ in batches]
+    shifts = (first + stops - each - edges.take(owners)).tolist()
+    for (place, _), column, shift in zip(entries, columns, shifts, strict=True):
+        if column >= 0:
+            found[place].append((column, shift))
+    return found, marks
 
 
 def _list_demands(

@@ -8,10 +8,10 @@ import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.partitioner.chains import WHOLE
+from codl.partitioner.ledger import list_parts
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import Demand, Demands
 from codl.partitioner.positions import Flags, Floats, Ints
-from codl.partitioner.states import Owned, list_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Crossing:
     """What devices read of tensors that others have."""
 
     rows: Ints
-    """[tensor, state, ...] How the tensors are divided, as `Owned`."""
+    """[tensor, state, ...] How the tensors are divided, as in a `Ledger`."""
     demands: Demands
     """What is read of them."""
     order: Ints
@@ -90,7 +90,7 @@ class Sending:
         us = queue[:, 0] + part * sizes.bytes_[0] * queue[:, 1] + runs * queue[:, 2]
         return np.where(part > 0, us, 0.0)
 
-    def find_reading_us(self, tensor: str, owned: Owned) -> float:
+    def find_reading_us(self, tensor: str, owned: Sequence[int]) -> float:
         """Return what it takes the host to read an output of the network that is divided so."""
         sizes, axis, found = self._find_sizes((tensor,)), owned[0], 0.0
         runs = sizes.runs[0] if axis == 1 else 1.0

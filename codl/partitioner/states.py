@@ -1,48 +1,17 @@
-"""How a place in a network was reached: who has what of each tensor, and when every device is done."""
+"""How places in a network were reached: who has what of each tensor, and when every device is done."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from codl.partitioner.chains import WHOLE, ChainBatch
+import numpy as np
 
-Owned = tuple[int, ...]
-"""How a tensor is divided among the devices: the axis, where each device's interval begins, where it ends;
-the position of the step that published it; by device, the axis along which it was sent something last, where
-that begins, and where it ends, which is no later where nothing was sent."""
+from codl.partitioner.chains import ChainBatch
+from codl.partitioner.ledger import Ledger
+from codl.partitioner.options import Options
+from codl.partitioner.positions import Floats, Ints
 
-
-def own(axis: int, bounds: Sequence[int], *, since: int) -> Owned:
-    """Return how a tensor is divided that has just been published: nobody was sent anything.
-
-    Args:
-        axis: Along which it is cut.
-        bounds: Of the devices' intervals, in order.
-        since: Position of the step that published it.
-    """
-    count = len(bounds) - 1
-    return (axis, *bounds[:-1], *bounds[1:], since, *(WHOLE,) * count, *(0,) * (2 * count))
-
-
-def list_parts(owned: Owned) -> list[tuple[int, int]]:
-    """Return each device's interval."""
-    count = count_devices(owned)
-    return list(zip(owned[1 : 1 + count], owned[1 + count : 1 + 2 * count], strict=True))
-
-
-def count_devices(owned: Owned) -> int:
-    """Return among how many devices a tensor is divided."""
-    return (len(owned) - 2) // 5
-
-
-def send(owned: Owned, axis: int, lows: Sequence[int], highs: Sequence[int]) -> Owned:
-    """Return who has what of a tensor after a step has read an interval of it on each device."""
-    count = count_devices(owned)
-    start = 2 + 2 * count
-    axes, before, behind = (list(owned[start + row * count : start + (row + 1) * count]) for row in range(3))
-    for device, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        if high > low:
-            axes[device], before[device], behind[device] = axis, low, high
-    return (*owned[:start], *axes, *before, *behind)
+Origin = tuple[int, Options | int, int]
+"""The state before, and what was done then: one of some options, or the host's step at a position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,33 +24,89 @@ class Choice:
     index: int
 
 
-@dataclass(slots=True)
+class Seats:
+    """Which column tells of a tensor from when it is published until it is last read; then others take it.
+
+    Args:
+        spans: Tensors of devices with the positions of the operator and of the last reader, in that order.
+        count: Positions.
+    """
+
+    def __init__(self, spans: Sequence[tuple[str, int, int]], count: int) -> None:
+        self.columns: dict[str, int] = {}
+        """By tensor; none for what nobody reads."""
+        self.last_reads = {name: last for name, _, last in spans}
+        self._live: list[list[tuple[int, int]]] = [[] for _ in range(count + 1)]
+        free_from: list[int] = []
+        for name, first, last in spans:
+            if last <= first:
+                continue
+            column = next((place for place, busy in enumerate(free_from) if busy < first), len(free_from))
+            free_from[column : column + 1] = [last]
+            self.columns[name] = column
+            for position in range(first + 1, min(last, count) + 1):
+                self._live[position].append((column, last))
+        self.count = len(free_from)
+
+    def list_live(self, position: int, last: int) -> list[int]:
+        """Return the columns of what is published before a position and read behind another one."""
+        return [column for column, end in self._live[position] if end > last]
+
+
+class States:
+    """States, those of one place next to each other.
+
+    Args:
+        ledger: Where it stands how tensors are divided and what was sent.
+        devices: How many there are.
+        columns: Tensors told of at once.
+        most: Most states.
+    """
+
+    def __init__(self, ledger: Ledger, *, devices: int, columns: int, most: int) -> None:
+        self.ledger, self.count = ledger, 1
+        self.clock: Floats = np.zeros((most, devices))
+        """[state, device] When each device has done what it has to do."""
+        self.host_us: Floats = np.zeros(most)
+        """[state] When the host went on last."""
+        self.met: Ints = np.full((most, devices), -1)
+        """[state, device] Position of the step before which the host waited for the device last."""
+        self.owned: Ints = np.zeros((most, columns, 1 + devices), np.int64)
+        """[state, column, 1 + device] The ledger's rows: how a tensor is divided, what devices were sent."""
+        self.origins: list[Origin] = [(0, 0, 0)]
+
+    def add(self, clock: Floats, host_us: Floats, met: Ints, owned: Ints, origins: Sequence[Origin]) -> range:
+        """Add the states of a place; return where they stand."""
+        start, stop = self.count, self.count + len(origins)
+        part = slice(start, stop)
+        self.clock[part], self.host_us[part], self.met[part] = clock, host_us, met
+        self.owned[part] = owned
+        self.origins += origins
+        self.count = stop
+        return range(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
 class State:
-    """All that matters of how a place was reached."""
+    """One way to a place."""
 
-    clock: tuple[float, ...]
-    """When each device has done what it has to do."""
-    host_us: float
-    """When the host went on last."""
-    met: tuple[int, ...]
-    """By device, position of the step before which the host waited for it last."""
-    owned: Mapping[str, Owned] = field(repr=False)
-    """Tensors still read, those from the host left out."""
-    cuts: Mapping[str, int] = field(repr=False)
-    """A number for each of them: equal where it is the same tensor, divided alike."""
-    before: "State | None" = field(repr=False)
-    choice: Choice | None = field(repr=False)
-
-    @property
-    def span_us(self) -> float:
-        """When the last device is done."""
-        return max(self.clock)
+    states: States
+    place: int
 
     def list_choices(self) -> list[Choice]:
         """Return what was chosen, from the start."""
         found: list[Choice] = []
-        state: State | None = self
-        while state is not None and state.choice is not None:
-            found.append(state.choice)
-            state = state.before
+        place = self.place
+        while place:
+            place, done, option = self.states.origins[place]
+            if isinstance(done, int):
+                found.append(Choice(first=done, last=done, batch=None, index=0))
+                continue
+            batch, index = done.batches[done.owners[option]], done.indices[option]
+            found.append(Choice(first=batch.first, last=batch.last, batch=batch, index=index))
         return found[::-1]
+
+    def list_divisions(self, columns: Mapping[str, int]) -> dict[str, Sequence[int]]:
+        """Return how tensors with some columns are divided, as the ledger has it."""
+        rows = self.states.owned[self.place, :, 0]
+        return {name: self.states.ledger.divisions[rows[column]].tolist() for name, column in columns.items()}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from codl.partitioner.ledger import Ledger
 from codl.partitioner.options import make_options
 from codl.partitioner.planner import Method, Planner
 from codl.plan.sharing import Sharing, arrange_alike
@@ -35,7 +36,11 @@ def test_fewer_chains_are_followed_where_meetings_take_less() -> None:
 
     counts = [sum(map(len, planner.chains.values())) for planner in planners]
     heads = [
-        make_options([[one, *each._worthy.get(at, ())] for at, one in each._singles.items()], each._limits_us)
+        make_options(
+            [[one, *each._worthy.get(at, ())] for at, one in each._singles.items()],
+            Ledger(2, {}),
+            each._limits_us,
+        )
         for each in planners
     ]
 
