@@ -66,7 +66,8 @@ class GreedyChains:
             device = int(np.argmin(whole))
             best = BaseChoice(us=float(whole[device]), device=device)
             for batch in chains.get(position, ()):
-                if batch.last != position:
+                # Sharing adds to what a chain takes and to the meeting: what that alone rules out has no price.
+                if batch.last != position or batch.least_us + self._meeting_us >= best.us:
                     continue
                 us = self._price(batch)
                 index = int(np.argmin(us))
@@ -110,6 +111,8 @@ class GreedyChains:
         for one in longer:
             members = base[one.first : one.last + 1]
             apart = sum(member.us for member in members if member is not None)
+            if apart - (one.least_us + self._meeting_us) < 0:
+                break
             gains = apart - self._price(one)
             gains = np.where(np.abs(one.ratios - share) <= WINDOW + 1e-9, gains, -np.inf)
             index = int(np.argmax(gains))
