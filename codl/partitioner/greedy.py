@@ -66,7 +66,7 @@ class GreedyChains:
             device = int(np.argmin(whole))
             best = BaseChoice(us=float(whole[device]), device=device)
             for batch in chains.get(position, ()):
-                # Sharing adds to what a chain takes and to the meeting: what that alone rules out has no price.
+                # Sharing adds to slices and the meeting: what these alone rule out needs no price.
                 if batch.last != position or batch.least_us + self._meeting_us >= best.us:
                     continue
                 us = self._price(batch)
