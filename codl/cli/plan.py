@@ -33,7 +33,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "plan",
         help="plan a model and print the plan",
-        description="Plans a model and prints the plan. With --profiles no device is touched.",
+        description="Plans a model and prints the plan. With --profiles no device is touched. Planning time "
+        "counts all from graph and profiles in memory to the priced plan, not reading the files.",
         epilog="example: codl plan vgg16.onnx --devices intel-cpu,pocl-cpu --planner even -o plan.json",
     )
     parser.add_argument("model", help="ONNX file")
