@@ -1,6 +1,5 @@
 """What a run did when: one event for each launch, copy and wait, on one clock for all devices."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -141,23 +140,16 @@ def play_traced(
 def _find_offsets(played: Sequence[_Played], devices: Sequence[str]) -> dict[int, float]:
     """Return what to add to each device's clock to have the host's.
 
-    A kernel is queued after the host began to hand it over, so each kernel gives a lower bound, and the
-    largest is the best. It is done before a wait for it ends, which gives upper bounds: a driver may only
-    roughly tell when a kernel was queued.
+    A kernel is queued after the host began to hand it over, so each kernel gives a
+    lower bound, and the largest is the best.
     """
-    lower: dict[int, float] = {}
-    upper: dict[int, float] = {}
-    ends: dict[int, float] = {}
-    for label, called_us, call_us, result in played:
-        device = label.device
+    offsets: dict[int, float] = {}
+    for label, called_us, _, result in played:
         if label.kind in KERNELS:
-            queued_us, start_us, kernel_us = _read_clock(result, devices[device])
-            lower[device] = max(called_us - queued_us, lower.get(device, -math.inf))
-            ends[device] = max(start_us + kernel_us, ends.get(device, -math.inf))
-        elif label.kind is EventKind.WAIT and device in ends:
-            bound = called_us + call_us - ends[device] - _US_PER_NS  # for rounding
-            upper[device] = min(bound, upper.get(device, math.inf))
-    return {device: min(bound, upper.get(device, bound)) for device, bound in lower.items()}
+            queued_us, _, _ = _read_clock(result, devices[label.device])
+            bound = called_us - queued_us
+            offsets[label.device] = max(bound, offsets.get(label.device, bound))
+    return offsets
 
 
 def _read_clock(event: Any, device: str) -> tuple[float, float, float]:
