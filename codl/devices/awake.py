@@ -8,10 +8,10 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 
-from codl.devices.limits import pinned_caller
+from codl.devices.limits import pinned_caller, read_switch
 
 AWAKE_VARIABLE = "CODL_KEEP_AWAKE"
 LATENCY_FILE = "/dev/cpu_dma_latency"
@@ -19,8 +19,7 @@ LATENCY_FILE = "/dev/cpu_dma_latency"
 _AT_ONCE, _WHENEVER = struct.pack("i", 0), struct.pack("i", 2_000_000_000)
 
 
-@contextmanager
-def awake_cores() -> Iterator[None]:
+def awake_cores() -> AbstractContextManager[None]:
     """Keep idle cores from falling asleep while the block runs, where this process may ask for that.
 
     Root may; whoever else is given the right to write `LATENCY_FILE` may, too. Elsewhere, and when
@@ -33,8 +32,7 @@ def awake_cores() -> Iterator[None]:
         for a thread that wakes a sleeping core may go on only when that core's kernel is done; and networks
         on PoCL with both cores take 1.4 to 2.6 times as long.
     """
-    with _request():
-        yield
+    return _request()
 
 
 @contextmanager
@@ -78,7 +76,7 @@ class _Request:
 @cache
 def _request() -> _Request:
     """Return the request of this process, made when it is first needed."""
-    if os.environ.get(AWAKE_VARIABLE, "").strip().lower() in {"0", "no", "false", "off"}:
+    if not read_switch(AWAKE_VARIABLE, default=True):
         return _Request(None)
     try:
         return _Request(os.open(LATENCY_FILE, os.O_WRONLY))

@@ -25,7 +25,13 @@ _DRIVER_LIMITS = {"intel": _INTEL_LIMITS, "pocl": _POCL_LIMITS}
 
 def is_pair_wanted() -> bool:
     """Return whether this process asks for the emulated pair (`CODL_EMULATE_PAIR`, or `emulate_pair()`)."""
-    return os.environ.get(PAIR_VARIABLE, "").strip().lower() not in {"", "0", "no", "false", "off"}
+    return read_switch(PAIR_VARIABLE, default=False)
+
+
+def read_switch(variable: str, *, default: bool) -> bool:
+    """Return whether an environment variable turns something on; what it is by default when it is not set."""
+    text = os.environ.get(variable, "").strip().lower()
+    return text not in {"0", "no", "false", "off"} if text else default
 
 
 def want_pair() -> None:

@@ -4,6 +4,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,11 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
     file = tmp_path / "latency"
     file.touch()
     monkeypatch.setattr(awake, "LATENCY_FILE", str(file))
-    awake._request.cache_clear()
+    monkeypatch.setattr(awake, "_request", cache(awake._request.__wrapped__))
     yield lambda: [us for (us,) in struct.iter_unpack("i", file.read_bytes())]
-    awake._request.cache_clear()
+    opened = awake._request().file
+    if opened is not None:
+        os.close(opened)
 
 
 def test_cores_stay_awake_until_the_last_block_ends(asked: Read) -> None:
