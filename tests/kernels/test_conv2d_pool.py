@@ -158,7 +158,7 @@ WINDOWS = {
     ("op", "parameters"),
     [
         *(pytest.param(op, (4, 2, 4), id=name) for name, op in WINDOWS.items()),
-        *(pytest.param(WINDOWS["overlapping"], tile, id=str(tile)) for tile in [(6, 1, 8), (5, 3, 4)]),
+        *(pytest.param(WINDOWS["overlapping"], tile, id=str(tile)) for tile in [(6, 1, 8), (3, 3, 4)]),
     ],
 )
 @pytest.mark.parametrize("facts", PATCHES.values(), ids=PATCHES)
