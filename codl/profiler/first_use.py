@@ -49,6 +49,15 @@ def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
     return found
 
 
+def is_known(info: DeviceInfo) -> bool:
+    """Return whether a device has a profile, or can borrow one; nothing is measured for that.
+
+    Raises:
+        ProfileError: The user's own profile is broken or was measured with another driver.
+    """
+    return find_profile(info) is not None or find_relative(info) is not None
+
+
 def find_or_borrow(info: DeviceInfo) -> DeviceProfile | None:
     """Return the best profile there is for a device; None where codl ships none of its driver and kind.
 

@@ -11,9 +11,9 @@ from codl.errors import ProfileError
 from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceProfile
-from codl.latency.store import find_profile, find_profiles_named
+from codl.latency.store import find_profiles_named
 from codl.machine import DeviceInfo
-from codl.profiler.first_use import find_profiles
+from codl.profiler.first_use import find_profiles, is_known
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,23 +30,18 @@ def find_predictors(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...]:
 
 
 def find_default_predictors(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...]:
-    """Return the predictors of devices that all have profiles and were measured beside each other, else none.
+    """Return the predictors of devices that all have a profile or can borrow one, else none.
 
-    Nothing is measured for that, and one line in the log says what would let the devices work together.
+    What a borrowed profile lacks is measured, which takes a minute, once. Nothing is measured where one of
+    the devices cannot borrow either: then a line in the log says what would let the devices work together.
     """
     if len(infos) < 2:
         return ()
     try:
-        profiles = [find_profile(info) for info in infos]
-        found = tuple(
-            _make_predictor(profile, info)
-            for profile, info in zip(profiles, infos, strict=True)
-            if profile is not None
-        )
-        names = [info.name for info in infos]
-        if len(found) == len(infos) and all(_is_acquainted(one, names) for one in found):
-            return found
-        reason = "they have no profiles"
+        unknown = [info.name for info in infos if not is_known(info)]
+        if not unknown:
+            return find_predictors(infos)
+        reason = f"codl knows no profile of {', '.join(unknown)}"
     except ProfileError as error:
         reason = str(error)
     say_once(
@@ -91,12 +86,6 @@ def load_predictors(paths: Sequence[str | os.PathLike[str]]) -> tuple[Predictor,
 
 def _make_predictor(profile: DeviceProfile, info: DeviceInfo) -> Predictor:
     return Predictor(profile, info, database=load_database(info))
-
-
-def _is_acquainted(one: Predictor, names: Sequence[str]) -> bool:
-    """Return whether a device was measured beside all others."""
-    known = one.profile.neighbours
-    return all(name in known and known[name].meeting for name in names if name != one.info.name)
 
 
 @cache

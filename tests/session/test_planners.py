@@ -10,11 +10,13 @@ import pytest
 import codl
 from codl.devices.opencl import open_devices
 from codl.ir.graph import Graph
+from codl.latency import store
 from codl.latency.files import load_profile, save_profile
 from codl.latency.profile import Meeting, Neighbour, Origin
 from codl.latency.store import user_folder
 from codl.partitioner.planner import Method, Planner
 from codl.plan.steps import Chain, Plan, Run
+from codl.profiler import calibration
 from codl.session import predictors as session_predictors
 from codl.session import variants
 from tests.exactness import DEVICES
@@ -132,6 +134,22 @@ def test_plans_by_borrowed_profiles_are_measured(planner: str, monkeypatch: pyte
     codl.InferenceSession(DATA, options(planner=planner))
 
     assert measured == (["dynamic"] if planner == "dynamic" else [])
+
+
+def test_default_borrows_where_a_relative_ships(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(store, "profiles_dir", lambda: tmp_path / "shipped")
+    monkeypatch.setattr(calibration, "BUDGET_SECONDS", 0.0)
+    for device in open_devices(DEVICES):
+        relative = make_profile(replace(device.info, device_name="another", units=7))
+        save_profile(relative, tmp_path / "shipped" / device.info.name)
+
+    with caplog.at_level(logging.WARNING, logger="codl"):
+        plan = codl.InferenceSession(DATA, options()).plan
+
+    assert plan.planner in {"dynamic", *(f"single:{name}" for name in DEVICES)}
+    assert all(f"{name}: no profile, so that of another is scaled" in caplog.text for name in DEVICES)
 
 
 @pytest.mark.usefixtures("no_shipped_profiles")
