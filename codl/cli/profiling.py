@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,23 @@ from codl.devices.drivers import select_devices
 from codl.devices.opencl import Device, open_device
 from codl.errors import ProfileError
 from codl.latency.files import DEVICE_FILE, load_profile, save_profile
-from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Quality, RowModel
+from codl.latency.profile import DeviceKey, DeviceProfile, Quality, RowModel
 from codl.latency.store import find_profile, user_folder
+from codl.machine import DeviceInfo
 from codl.profiler.campaign import Campaign, Outcome, Report
 from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
 from codl.profiler.networks import sum_networks
-from codl.profiler.pairs import measure_neighbours
+from codl.profiler.pairs import Acquaintance
 from codl.profiler.workload import load_pairs, load_workload
 
 DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0
-_LOOKS = 7
-"""At what two devices do to each other: plans depend on it more than on any kernel."""
+_LOOKS = 3
+"""At what two devices do to each other, before they are measured and after each of them.
+
+Plans depend on it more than on any kernel, and a busy half-minute would tell it wrong.
+"""
 _KNOWN_FIGURES = ("samples", "pm5", "pm10", "rmspe")
-_Pairs = Mapping[str, Mapping[str, Neighbour]]
 
 
 def profile_devices(args: argparse.Namespace) -> int:
@@ -42,12 +44,16 @@ def profile_devices(args: argparse.Namespace) -> int:
     budget = args.budget or (QUICK_SECONDS if args.quick else DEFAULT_SECONDS)
     with claim_machine(user_folder(devices[0].info).parent), _show_progress() as show:
         everyone = [open_device(opened.info.name) for opened in select_devices(args.devices)]
-        pairs = _measure_pairs(everyone, devices, show)
-        outcomes = [
-            (device, outcome)
-            for device in devices
-            if (outcome := _profile(device, args, budget, pairs.get(device.info.name, {}), show)) is not None
-        ]
+        acquaintance = Acquaintance(everyone, [device.info.name for device in devices])
+        acquaintance.look(_LOOKS, lambda what: show(what, 0.0))
+        outcomes = []
+        for device in devices:
+            outcome = _profile(device, args, budget, acquaintance, show)
+            if outcome is not None:
+                outcomes.append((device, outcome))
+                acquaintance.look(_LOOKS, lambda what: show(what, 1.0))
+        for device, outcome in outcomes:
+            save_profile(acquaintance.introduce(outcome.profile), _find_folder(device.info, args))
     report = _make_report(outcomes)
     if args.json:
         print_json(report)
@@ -60,12 +66,12 @@ def _profile(
     device: Device,
     args: argparse.Namespace,
     budget: float,
-    neighbours: Mapping[str, Neighbour],
+    acquaintance: Acquaintance,
     show: Report,
 ) -> Outcome | None:
     """Profile one device and save what was learned; None when nothing was stale."""
     info = device.info
-    folder = args.output / user_folder(info).name if args.output else user_folder(info)
+    folder = _find_folder(info, args)
     old = _load_old(folder, device)
     rows = None
     if args.stale:
@@ -87,11 +93,11 @@ def _profile(
             rows=rows,
             report=lambda what, share: show(f"{info.name}: {what}", share),
         )
-        outcome = campaign.run(neighbours={**(old.neighbours if old else {}), **neighbours})
+        outcome = campaign.run(neighbours=old.neighbours if old else {})
     if rows is not None and old is not None:
         renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
         outcome = replace(outcome, profile=old.with_rows(renewed))
-    save_profile(outcome.profile, folder)
+    save_profile(acquaintance.introduce(outcome.profile), folder)
     wanted = [row.name for row in IMPLEMENTATIONS if row.suits(info)]
     missing = [name for name in wanted if name not in outcome.profile.rows]
     if missing:
@@ -114,17 +120,10 @@ def _load_old(folder: Path, device: Device) -> DeviceProfile | None:
     return old if old.key == DeviceKey.of(device.info) else None
 
 
-def _measure_pairs(everyone: Sequence[Device], wanted: Sequence[Device], show: Report) -> _Pairs:
-    """Return what the devices of each pair do to each other, by device and neighbour."""
-    found: dict[str, dict[str, Neighbour]] = {}
-    names = {device.info.name for device in wanted}
-    for first, second in combinations(everyone, 2):
-        if names & {first.info.name, second.info.name}:
-            show(f"{first.info.name} beside {second.info.name}", 0.0)
-            one, other = measure_neighbours(first, second, looks=_LOOKS)
-            found.setdefault(first.info.name, {})[second.info.name] = one
-            found.setdefault(second.info.name, {})[first.info.name] = other
-    return found
+def _find_folder(info: DeviceInfo, args: argparse.Namespace) -> Path:
+    """Return where the profile of a device goes."""
+    folder = user_folder(info)
+    return args.output / folder.name if args.output else folder
 
 
 @contextmanager

@@ -18,10 +18,12 @@ from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin
 from codl.latency.store import borrow, find_profile, find_relative, user_folder
 from codl.machine import DeviceInfo
 from codl.profiler.calibration import measure_factors
-from codl.profiler.pairs import measure_neighbours
+from codl.profiler.pairs import Acquaintance
 from codl.profiler.survey import Survey
 
 _LOG = logging.getLogger(__name__)
+_LOOKS = 3
+"""At what two devices do to each other, 3 s each: a single one is easily disturbed."""
 _FILE, _NEIGHBOURS_FILE = "borrowed.json", "neighbours.json"
 
 
@@ -29,7 +31,7 @@ def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
     """Return by name the best profiles there are for devices that work together.
 
     Devices whose driver and kind nobody profiled are left out. What profiles do not say of two devices
-    beside each other (a borrowed profile knows no neighbours) is measured in about a second, and kept.
+    beside each other (a borrowed profile knows no neighbours) is measured in ten seconds, and kept.
 
     Raises:
         DeviceError: A device that had to be measured failed.
@@ -121,7 +123,10 @@ def _measure_beside(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, N
         return parse_neighbour(told["first"], "first"), parse_neighbour(told["second"], "second")
     except (OSError, ValueError, KeyError, TypeError, RecursionError, ProfileError):
         pass  # measured again
-    one, two = measure_neighbours(open_device(first.name), open_device(second.name))
+    names = first.name, second.name
+    acquaintance = Acquaintance([open_device(name) for name in names], names)
+    acquaintance.look(_LOOKS)
+    one, two = (acquaintance.find_neighbours(name)[other] for name, other in (names, names[::-1]))
     told = {"device": keys[0], "other": keys[1], "first": format_neighbour(one)}
     _keep(first, where, {**told, "second": format_neighbour(two)})
     return one, two

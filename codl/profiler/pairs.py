@@ -1,8 +1,9 @@
 """Two devices at once: what it costs that they meet, and how they slow each other down."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from statistics import median
 
 import numpy as np
@@ -18,7 +19,7 @@ from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Region
-from codl.latency.profile import COMPUTE, MEMORY, Meeting, Neighbour, Slowdown
+from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Meeting, Neighbour, Slowdown
 from codl.profiler.case import Case, ConstantPool, PreparedCase
 from codl.profiler.guard import Guard
 from codl.profiler.watch import Watch
@@ -49,45 +50,79 @@ _SORTS = (COMPUTE, MEMORY)
 _US = 1e6
 
 
+class Acquaintance:
+    """What devices do to each other, from looks at each pair of them that may lie minutes apart.
+
+    Args:
+        devices: All that may work together.
+        wanted: Names of those whose pairs count.
+
+    Source:
+        Single looks of 3 s on a shared machine, minutes apart, had meetings of 39, 83 and 477 us; work bound
+        by memory took 1.03, 1.57 and 2.18 times as long beside the other device. On another one seven looks
+        in a row had 1.53 for what six looks half an hour later found to be 1.05.
+    """
+
+    def __init__(self, devices: Sequence[Device], wanted: Collection[str]) -> None:
+        self._looks: dict[tuple[str, str], list[Neighbour]] = {}
+        self._pairs = [
+            pair for pair in combinations(devices, 2) if {device.info.name for device in pair} & {*wanted}
+        ]
+
+    def look(self, looks: int, report: Callable[[str], None] = lambda what: None) -> None:
+        """Measure each pair some times more.
+
+        Raises:
+            DeviceError: A driver refused a kernel or memory, or its queues keep no times.
+        """
+        for first, second in self._pairs:
+            one, other = first.info.name, second.info.name
+            report(f"{one} beside {other}")
+            for _ in range(looks):
+                found = measure_neighbours(first, second)
+                for key, neighbour in zip(((one, other), (other, one)), found, strict=True):
+                    self._looks.setdefault(key, []).append(neighbour)
+
+    def find_neighbours(self, name: str) -> dict[str, Neighbour]:
+        """Return what others do to a device, by their names: of each figure the median of all looks."""
+        return {other: _join(looks) for (one, other), looks in self._looks.items() if one == name}
+
+    def introduce(self, profile: DeviceProfile) -> DeviceProfile:
+        """Return a device's profile with what others do to it."""
+        return replace(profile, neighbours={**profile.neighbours, **self.find_neighbours(profile.name)})
+
+
 def measure_neighbours(
-    first: Device, second: Device, *, looks: int = 1, patience_seconds: float = PATIENCE_SECONDS
+    first: Device, second: Device, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> tuple[Neighbour, Neighbour]:
-    """Return what the second device does to the first, and the first to the second.
+    """Return what the second device does to the first, and the first to the second, by a single look.
 
     Args:
         first: One device.
         second: The other.
-        looks: How often to measure all of it: of each figure the median counts.
-        patience_seconds: How long to read on in each look, in all, until readings agree.
+        patience_seconds: How long to read on, in all, until readings agree.
 
     Raises:
         DeviceError: A driver refused a kernel or memory, or its queues keep no times.
-
-    Source:
-        Single looks of 3 s on a shared machine, minutes apart, had meetings of 39, 83 and 477 us; work bound
-        by memory took 1.03, 1.57 and 2.18 times as long beside the other device.
     """
     stopwatches = Stopwatch(first), Stopwatch(second)
     watch = Watch([Guard(stopwatch) for stopwatch in stopwatches])
     share = patience_seconds / 2
-    meetings: list[Meeting] = []
-    tables: list[tuple[Slowdown, Slowdown]] = []
-    for _ in range(looks):
-        meetings.append(measure_meeting([s.device for s in stopwatches], watch, patience_seconds=share))
-        tables.append(_measure_slowdowns(stopwatches, watch, patience_seconds=share))
+    meeting = measure_meeting([one.device for one in stopwatches], watch, patience_seconds=share)
+    own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=share)
+    return Neighbour(slowdown=own, meeting=meeting), Neighbour(slowdown=others, meeting=meeting)
+
+
+def _join(looks: Sequence[Neighbour]) -> Neighbour:
+    """Return the median of each figure."""
+    (calm, mixed), (disturbed, both) = np.median([look.slowdown for look in looks], axis=0).tolist()
+    meetings = [look.meeting for look in looks if look.meeting is not None]
     meeting = Meeting(
         median_us=median(one.median_us for one in meetings),
         p95_us=median(one.p95_us for one in meetings),
         samples=sum(one.samples for one in meetings),
     )
-    one, other = (_join([table[own] for table in tables]) for own in (0, 1))
-    return Neighbour(slowdown=one, meeting=meeting), Neighbour(slowdown=other, meeting=meeting)
-
-
-def _join(tables: Sequence[Slowdown]) -> Slowdown:
-    """Return the median of each figure."""
-    (calm, mixed), (disturbed, both) = np.median(tables, axis=0).tolist()
-    return (calm, mixed), (disturbed, both)
+    return Neighbour(slowdown=((calm, mixed), (disturbed, both)), meeting=meeting)
 
 
 def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting:

@@ -8,7 +8,8 @@ from codl.devices.memory import count_runs
 from codl.devices.opencl import Device, open_device
 from codl.ir.regions import Region
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
-from codl.profiler.pairs import measure_neighbours
+from codl.profiler.pairs import Acquaintance
+from tests.latency.profiles import make_profile
 
 
 def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
@@ -16,7 +17,13 @@ def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
         pytest.skip("one device")
     pair = [open_device(opened.info.name) for opened in devices[:2]]
 
-    for neighbour in measure_neighbours(*pair, looks=2):
+    names = [device.info.name for device in pair]
+    acquaintance = Acquaintance(pair, names[:1])
+    acquaintance.look(1)
+    acquaintance.look(1)
+
+    for device, other in zip(pair, names[::-1], strict=True):
+        neighbour = acquaintance.introduce(make_profile(device.info)).neighbours[other]
         assert all(1 <= slowdown < 1000 for row in neighbour.slowdown for slowdown in row)
         assert neighbour.meeting is not None
         assert 0 < neighbour.meeting.median_us <= neighbour.meeting.p95_us
