@@ -29,13 +29,19 @@ _BORROWED = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class AloneTimes:
     """Times of many candidates on one device working alone."""
 
     us: Times
     """[count], kernels and what the driver adds to each launch; without the wait at the end."""
     memory_share: Times
     """[count], how much of the time memory is the limit, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction(AloneTimes):
+    """Times of many candidates on one device working alone, and how far to trust them."""
+
     is_extrapolated: npt.NDArray[np.bool_]
     """[count], whether a candidate is unlike all that was measured."""
     uncertainty: float
@@ -159,20 +165,34 @@ class Predictor:
             ProfileError: The implementation has no predictor, or one of another source.
         """
         known = self._find_row(name)
+        times = self.predict_times(name, features, launches, marks=marks, counts=counts)
+        return Prediction(
+            us=times.us,
+            memory_share=times.memory_share,
+            is_extrapolated=known.model.is_outside(features.select(known.model.features)),
+            uncertainty=max(self.find_uncertainty(name, mark) for mark in marks or ("",)),
+        )
+
+    def predict_times(
+        self,
+        name: str,
+        features: Features,
+        launches: Times,
+        *,
+        marks: Sequence[str] = (),
+        counts: Sequence[int] = (),
+    ) -> AloneTimes:
+        """Return the times of candidates; arguments and errors as in `predict_features`."""
+        known = self._find_row(name)
         self._check_stages(name, features, known)
-        values = features.select(known.model.features)
-        kernel_us = known.model.predict_us(values)
+        kernel_us = known.model.predict_us(features.select(known.model.features))
         if known.layers and marks:
             logs = [known.layers.get(mark, 0.0) for mark in marks]
             kernel_us = kernel_us * np.repeat(np.exp(logs), counts)
         moving_us = features.moved_bytes / self.profile.bandwidth_bytes_per_us
-        return Prediction(
+        return AloneTimes(
             us=kernel_us + launches * self.profile.launch_us,
             memory_share=np.minimum(1.0, moving_us / np.maximum(kernel_us, 1e-9)),
-            is_extrapolated=known.model.is_outside(values),
-            uncertainty=max(
-                (self.find_uncertainty(name, mark) for mark in marks or ("",)),
-            ),
         )
 
     def find_uncertainty(self, name: str, mark: str) -> float:

@@ -6,8 +6,10 @@ extracted once for all descriptions of one sort.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.catalog.joined import find_sort, join_batches, list_described_facts
 from codl.catalog.spec import LaunchBatch, Selection
@@ -21,6 +23,8 @@ from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
 from codl.latency.profile import RowModel
 from codl.machine import DeviceInfo, DeviceKind
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +73,9 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
         ProfileError: An implementation has no predictor, or one of another source.
     """
     counts = [question.out.count for question in questions]
-    starts = np.cumsum([0, *counts])
-    us = np.empty((len(predictors), int(starts[-1])))
-    memory_us, uncertainties = np.empty_like(us), np.zeros(len(questions))
+    starts = list(accumulate(counts, initial=0))
+    us = np.empty((len(predictors), starts[-1]))
+    memory_us, uncertainties = np.empty_like(us), [0.0] * len(questions)
     for group in _describe(questions, graph, predictors):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
         asked, first = [questions[question] for question in group.questions], group.devices[0]
@@ -89,27 +93,41 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 epilogue=asked[0].node.epilogue,
                 crossing=_find_crossing(group.outs) if any(map(_asks_for_pieces, known)) else None,
             )
-        launches = np.sum(
-            [(batch.global_size > 0).all(axis=1) for batch in batches], axis=0, dtype=np.float64
-        )
-        stops = np.cumsum(sizes)[:-1]
         marks = [""] * len(asked)
         if any(row.layers for row in known):
             taken = selections[0].implementation.taken
             pairs = zip(asked, selections, strict=True)
             marks = [mark_node(question.node, graph, one.parameters, taken=taken) for question, one in pairs]
+        launches, places = _count_launches(batches), _list_places(group.questions, starts)
         for device in group.devices:
             predictor = predictors[device]
-            found = predictor.predict_features(
-                name, features, np.asarray(launches), marks=marks, counts=sizes
-            )
-            parts = np.split(found.us, stops), np.split(found.us * found.memory_share, stops)
-            for question, mark, part, slow in zip(group.questions, marks, *parts, strict=True):
-                place = slice(starts[question], starts[question + 1])
-                us[device, place], memory_us[device, place] = part, slow
-                uncertainty = predictor.find_uncertainty(name, mark)
-                uncertainties[question] = max(uncertainties[question], uncertainty)
-    return Answers(us=us, memory_us=memory_us, uncertainties=uncertainties)
+            mine = predictor.predict_times(name, features, launches, marks=marks, counts=sizes)
+            us[device, places] = mine.us
+            memory_us[device, places] = mine.us * mine.memory_share
+            doubts = {mark: predictor.find_uncertainty(name, mark) for mark in set(marks)}
+            for question, mark in zip(group.questions, marks, strict=True):
+                uncertainties[question] = max(uncertainties[question], doubts[mark])
+    return Answers(us=us, memory_us=memory_us, uncertainties=np.array(uncertainties))
+
+
+def _count_launches(batches: Sequence[LaunchBatch]) -> Times:
+    """Return how many launches do something, [candidate]."""
+    first, *others = [(batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches]
+    for more in others:
+        first += more
+    return np.asarray(first)
+
+
+def _list_places(questions: Sequence[int], starts: Sequence[int]) -> slice | Ints:
+    """Return where the boxes of some questions stand among those of all.
+
+    Args:
+        questions: In the order of their boxes.
+        starts: Boxes before each question's, and of all at the end.
+    """
+    if len(questions) == 1:
+        return slice(starts[questions[0]], starts[questions[0] + 1])
+    return np.concatenate([np.arange(starts[place], starts[place + 1]) for place in questions])
 
 
 def _asks_for_pieces(row: RowModel) -> bool:
@@ -122,6 +140,13 @@ def _find_crossing(outs: Sequence[tuple[Stack, Boxes]]) -> Crossing:
 
 def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> list[_Group]:
     """Return what is launched for all questions, by sort."""
+    with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
+        return _describe_stacks(questions, graph, predictors)
+
+
+def _describe_stacks(
+    questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]
+) -> list[_Group]:
     groups: dict[Hashable, _Group] = {}
     for (kind, devices, _), places in _stack(questions, graph, predictors).items():
         asked = [questions[place] for place in places]
@@ -131,8 +156,7 @@ def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[
         out = asked[0].out if len(asked) == 1 else OutputBoxes.join([one.out for one in asked], stack)
         parameters = repeat_all([one.parameters for one in selections], counts)
         describe, info = selections[0].implementation.describe, predictors[devices[0]].info
-        with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
-            batches = describe(stack.node, stack.graph, out, info, parameters)
+        batches = describe(stack.node, stack.graph, out, info, parameters)
         sorts = tuple([find_sort(batch) for batch in batches])
         group = groups.setdefault((kind, devices, sorts), _Group(devices))
         group.questions += places
