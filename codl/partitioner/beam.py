@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
 from codl.partitioner.ledger import Words
 from codl.partitioner.options import Options
-from codl.partitioner.positions import Flags, Floats, Ints
+from codl.partitioner.positions import Floats, Ints
 from codl.partitioner.states import Origin, Seats, States
 
 BEAM = 8
@@ -25,14 +26,36 @@ class Arrivals:
     options: Options
     part: slice
     """Those options that lead here."""
-    clock: Floats
-    """[state, candidate, device]"""
-    host_us: Floats
-    is_met: Flags
-    rankings: Sequence[Floats]
-    """[state, candidate] each: the smaller, the better."""
+    told: Floats
+    """[state, candidate, 2 * device + 3] All that is known of each way, in the order of `Columns`."""
+    marks: Words
+    """[state, candidate] Equal where what is read on is divided alike."""
     state: int | None = None
     """One that is followed further by the last candidate, whatever is better."""
+
+    @property
+    def count(self) -> int:
+        """Number of ways."""
+        return self.marks.size
+
+
+class Columns:
+    """Where it stands what is known of a way.
+
+    Args:
+        devices: How many there are.
+    """
+
+    def __init__(self, devices: int) -> None:
+        self.clock = slice(0, devices)
+        """When each device has done what it has to do."""
+        self.rankings = (devices, devices + 1)
+        """The smaller, the better."""
+        self.host_us = devices + 2
+        """When the host goes on."""
+        self.is_met = slice(devices + 3, 2 * devices + 3)
+        """Whether the host waits for each device first: 0 or 1."""
+        self.count = 2 * devices + 3
 
 
 class Beam:
@@ -50,48 +73,31 @@ class Beam:
         self, arrivals: Sequence[Arrivals], position: int, states: States, seats: Seats, *, width: int
     ) -> None:
         self._arrivals, self._position, self._states, self._seats = arrivals, position, states, seats
-        self._width = width
-        self._marks: dict[int, Words] = {}
-        """By first state of a place before."""
+        self._width, self._columns = width, Columns(states.clock.shape[1])
+        self._told = np.concatenate([one.told.reshape(one.count, -1) for one in arrivals])
+        self._marks = np.concatenate([one.marks.ravel() for one in arrivals])
 
     def select(self) -> tuple[range, int | None]:
         """Add the earliest states, and those with the least work behind them; return where they stand.
 
         With them comes one that is followed whatever is better, and its place; None where there is none.
         """
-        arrivals = self._arrivals
-        marks = np.concatenate([self._mark(one) for one in arrivals])
-        clock = np.concatenate([one.clock.reshape(-1, one.clock.shape[2]) for one in arrivals])
         found: dict[object, int] = {}
         # One device may be ahead for now: a branch is done, and another one is left for the others.
-        for ranking in zip(*[one.rankings for one in arrivals], strict=True):
-            self._add_best(np.concatenate([one.ravel() for one in ranking]), marks, clock, found)
+        for column in self._columns.rankings:
+            self._add_best(self._told[:, column], found)
         row, start = None, 0
-        for one in arrivals:
+        for one in self._arrivals:
             if one.state is not None:
-                place = start + (one.state - one.before.start + 1) * one.host_us.shape[1] - 1
-                key = marks.item(place), *clock[place].tolist()
+                place = start + (one.state - one.before.start + 1) * one.told.shape[1] - 1
+                key = self._marks.item(place), *self._told[place, self._columns.clock].tolist()
                 found.setdefault(key, place)
                 row = list(found).index(key)
-            start += one.host_us.size
-        kept = self._arrive(list(found.values()), clock)
+            start += one.count
+        kept = self._arrive(list(found.values()))
         return kept, None if row is None else kept[row]
 
-    def _mark(self, arrival: Arrivals) -> Words:
-        """Return a number for all ways of some arrivals: equal where what is read on is divided alike."""
-        before, ledger = arrival.before, self._states.ledger
-        mine = self._marks.get(before.start)
-        if mine is None:
-            columns = self._seats.list_live(arrival.options.first, self._position - 1)
-            if columns:
-                rows = self._states.owned[before.start : before.stop, columns, 0]
-                mine = np.add.reduce(ledger.marks.take(rows), axis=1)[:, None]
-            else:
-                mine = np.zeros((len(before), 1), np.uint64)
-            self._marks[before.start] = mine
-        return (mine + arrival.options.marks[arrival.part]).ravel()
-
-    def _add_best(self, ranking: Floats, marks: Words, clock: Floats, found: dict[object, int]) -> None:
+    def _add_best(self, ranking: Floats, found: dict[object, int]) -> None:
         """Add as many ways as the beam is wide: the first in a ranking, of equal cuts the first only."""
         width = self._width
         many = _LOOKED_AT * width
@@ -101,8 +107,9 @@ class Beam:
         else:
             chosen = ranking.argsort(kind="stable")
         seen: set[int] = set()
-        clocks = clock.take(chosen, axis=0).tolist()
-        for place, mark, us in zip(chosen.tolist(), marks.take(chosen).tolist(), clocks, strict=True):
+        clocks = self._told[chosen, self._columns.clock].tolist()
+        marks = self._marks.take(chosen).tolist()
+        for place, mark, us in zip(chosen.tolist(), marks, clocks, strict=True):
             if mark in seen:
                 continue
             seen.add(mark)
@@ -110,13 +117,13 @@ class Beam:
             if len(seen) >= width:
                 break
 
-    def _arrive(self, places: Sequence[int], clock: Floats) -> range:
+    def _arrive(self, places: Sequence[int]) -> range:
         """Add the states that some ways lead to, counted through all arrivals; return where they stand."""
         states, arrivals = self._states, self._arrivals
-        starts = np.cumsum([0, *[one.host_us.size for one in arrivals]])
+        starts = np.array(list(accumulate([one.count for one in arrivals], initial=0)))
         numbers = starts.searchsorted(places, side="right") - 1
         facts = np.array(
-            [(one.host_us.shape[1], one.before.start, one.part.start, one.options.first) for one in arrivals]
+            [(one.told.shape[1], one.before.start, one.part.start, one.options.first) for one in arrivals]
         )
         widths, firsts, begins, positions = facts.take(numbers, axis=0).T
         index, candidates = np.divmod(np.array(places) - starts.take(numbers), widths)
@@ -134,10 +141,9 @@ class Beam:
             way, column, row = np.array(published).T
             owned[way, column] = 0
             owned[way, column, 0] = row
-        host_us = np.concatenate([one.host_us.ravel() for one in arrivals]).take(places)
-        is_met = np.concatenate([one.is_met.reshape(-1, clock.shape[1]) for one in arrivals])
-        met = np.where(is_met.take(places, axis=0), positions[:, None], states.met.take(before, axis=0))
-        return states.add(clock.take(places, axis=0), host_us, met, owned, origins)
+        told, columns = self._told.take(places, axis=0), self._columns
+        met = np.where(told[:, columns.is_met] > 0, positions[:, None], states.met.take(before, axis=0))
+        return states.add(told[:, columns.clock], told[:, columns.host_us], met, owned, origins)
 
     def _note_reads(self, owned: Ints, numbers: Sequence[int], candidates: Ints) -> None:
         """Note in what ways own [way, column, 1 + device] what devices are sent by their last steps.

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from codl.ir.graph import Graph
-from codl.partitioner.beam import BEAM, Arrivals, Beam
+from codl.partitioner.beam import BEAM, Arrivals, Beam, Columns
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.finder import ChainFinder
-from codl.partitioner.ledger import Ledger
+from codl.partitioner.ledger import Ledger, Words
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import NO_LIMITS, Limits, Options, make_only_option, make_options
 from codl.partitioner.order import Unit
@@ -51,7 +51,7 @@ class DynamicProgram:
         beam: int = BEAM,
     ) -> None:
         self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
-        self._devices, self._beam = devices, beam
+        self._devices, self._beam, self._columns = devices, beam, Columns(devices)
         self._arrivals: list[list[Arrivals]] = [[] for _ in range(len(order) + 1)]
         self._sending = Sending(graph, moves)
         self._seats = Seats(finder.list_spans(), len(order))
@@ -155,21 +155,32 @@ class DynamicProgram:
             load = load + queued
         ends = np.where(load > 0, np.maximum(before, host_us[:, :, None]) + load, before)
         devices = [ends[:, :, device] for device in range(self._devices)]
-        work = reduce(np.add, devices)
-        rankings = reduce(np.maximum, devices) + 1e-6 * work, work
+        work, columns = reduce(np.add, devices), self._columns
+        told = np.empty((*host_us.shape, columns.count))
+        told[:, :, columns.clock], told[:, :, columns.host_us] = ends, host_us
+        told[:, :, columns.rankings[0]] = reduce(np.maximum, devices) + 1e-6 * work
+        told[:, :, columns.rankings[1]], told[:, :, columns.is_met] = work, awaited
+        marks = self._mark(states, mine, options)
         for place, (last, part) in enumerate(options.parts, 1):
             self._arrivals[last + 1].append(
                 Arrivals(
                     before=here,
                     options=options,
                     part=part,
-                    clock=ends[:, part],
-                    host_us=host_us[:, part],
-                    is_met=awaited[:, part],
-                    rankings=[ranking[:, part] for ranking in rankings],
+                    told=told[:, part],
+                    marks=marks[:, part],
                     state=followed if place == len(options.parts) else None,
                 )
             )
+
+    def _mark(self, states: States, here: slice, options: Options) -> Words:
+        """Return [state, candidate] a number for each way: equal where what is read on is divided alike."""
+        columns, last_reads = self._seats.list_live(options.first)
+        if not len(columns):
+            return np.broadcast_to(options.marks, (here.stop - here.start, len(options.marks)))
+        before = states.ledger.marks.take(states.owned[here, columns, 0])
+        is_read_on = last_reads[:, None] > options.lasts
+        return np.asarray(before @ is_read_on.astype(np.uint64) + options.marks)
 
     def _find_moves(
         self, states: States, here: range, options: Options, is_busy: Flags

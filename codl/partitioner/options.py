@@ -88,6 +88,8 @@ class Options:
     """By tensor from outside, what makes a candidate's number the ledger's row of what it reads."""
     marks: Words
     """[candidate] The sum of those of its divisions."""
+    lasts: Ints
+    """[candidate] Position of its tail."""
 
 
 def make_options(
@@ -127,6 +129,7 @@ def make_options(
     readings = ledger.read(axes, low, high)
     is_any = ledger.is_any[readings:]
     divisions, marks = _note_divisions(batches, chosen, sizes, ledger)
+    lasts = np.array([batch.last for batch in batches]).take(owners)
     indices, owned = (chosen - starts[owners]).tolist(), owners.tolist()
     found, first, place, row = [], 0, 0, 0
     for number, head in enumerate(heads):
@@ -162,6 +165,7 @@ def make_options(
                 divisions=[[(column, row + place) for column, row in one] for one in divisions[members]],
                 readings={name: readings + part.start + index * count for index, name in enumerate(tensors)},
                 marks=marks[place:stop],
+                lasts=lasts[place:stop],
             )
         )
         first, place = first + len(head), stop

@@ -53,13 +53,15 @@ class Sending:
     def __init__(self, graph: Graph, moves: MoveCosts) -> None:
         assert WHOLE == -1
         self._graph, self._moves, self._count = graph, moves, moves.count
-        self._known: dict[tuple[str, ...], _Sizes] = {}
+        tensors = [*graph.inputs, *(node.output for node in graph.nodes)]
+        self._places = {name: place for place, name in enumerate(tensors)}
+        self._sizes = _measure([graph.shape(name) for name in tensors])
 
     def price(self, crossing: Crossing) -> tuple[Floats, Floats | None]:
         """Return the host's time [state, candidate], and that of readers' queues [..., source], if any."""
         count, order, demands = self._count, crossing.order, crossing.demands
         rows, axes = crossing.rows, demands.axes
-        sizes = self._find_sizes(tuple(demands.tensors))
+        sizes = self._find_sizes(demands.tensors)
         own_axes, tensors = rows[:, :, 0], np.arange(len(rows))[:, None]
         lengths = sizes.lengths[tensors, axes]
         extents = rows[:, :, 1 + count : 1 + 2 * count] - rows[:, :, 1 : 1 + count]
@@ -100,15 +102,13 @@ class Sending:
                 found += float(costs[0] + part * sizes.bytes_[0] * costs[1] + runs * costs[2])
         return found
 
-    def _find_sizes(self, tensors: tuple[str, ...]) -> _Sizes:
-        found = self._known.get(tensors)
-        if found is None:
-            found = self._known[tensors] = _measure([self._graph.shape(name) for name in tensors])
-        return found
+    def _find_sizes(self, tensors: Sequence[str]) -> _Sizes:
+        places, known = [self._places[name] for name in tensors], self._sizes
+        return _Sizes(known.lengths[places], known.bytes_[places], known.runs[places])
 
 
 def _measure(shapes: Sequence[tuple[int, ...]]) -> _Sizes:
-    lengths = np.ones((len(shapes), 1 + max(map(len, shapes))))
+    lengths = np.ones((len(shapes), 1 + max(map(len, shapes), default=0)))
     for row, shape in zip(lengths, shapes, strict=True):
         row[: len(shape)] = shape
     counts = [float(prod(shape)) for shape in shapes]

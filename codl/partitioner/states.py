@@ -48,9 +48,10 @@ class Seats:
                 self._live[position].append((column, last))
         self.count = len(free_from)
 
-    def list_live(self, position: int, last: int) -> list[int]:
-        """Return the columns of what is published before a position and read behind another one."""
-        return [column for column, end in self._live[position] if end > last]
+    def list_live(self, position: int) -> tuple[list[int], Ints]:
+        """Return the columns of what is published before a position and read on, and the last readers."""
+        live = self._live[position]
+        return [column for column, _ in live], np.array([last for _, last in live], np.int64)
 
 
 class States:
