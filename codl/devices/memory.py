@@ -80,12 +80,12 @@ def storage_order(rank: int) -> tuple[int, ...]:
 
 def count_runs(region: Region, whole: Region) -> int:
     """Return how many runs of neighbouring bytes a region has in storage order inside ``whole``."""
-    order = storage_order(len(whole.begin))
+    lengths, wholes = region.shape, whole.shape
     runs, is_whole = 1, True
-    for axis in reversed(order):
+    for axis in reversed(storage_order(len(wholes))):
         if not is_whole:
-            runs *= region.shape[axis]
-        is_whole = is_whole and region.shape[axis] == whole.shape[axis]
+            runs *= lengths[axis]
+        is_whole = is_whole and lengths[axis] == wholes[axis]
     return runs
 
 

@@ -1,6 +1,7 @@
 """A device's profile as a value: what was learned of its kernels, its copies, and its neighbours."""
 
 import hashlib
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -202,7 +203,7 @@ def _digest(sources: tuple[str, ...], described: tuple[str, ...]) -> str:
 def _list_files(described: ModuleType) -> list[str]:
     """Return the files of what counts and of what describes, in the order of paths."""
     modules = (*_COUNTING, *_list_described(described))
-    return sorted({str(module.__file__) for module in modules}, key=lambda file: Path(file).parts)
+    return sorted({str(module.__file__) for module in modules}, key=lambda file: file.split(os.sep))
 
 
 @cache

@@ -76,7 +76,7 @@ class Durations:
             Question(
                 node=node,
                 out=out,
-                selections=tuple([predictor.choose(node, self.graph) for predictor in predictors]),
+                selections=tuple([self._choose(node, name) for name in devices]),
             )
             for node, out in zip(nodes, outs, strict=True)
         ]
@@ -86,6 +86,12 @@ class Durations:
             times = zip(keys, found.us[place].tolist(), found.memory_us[place].tolist(), strict=True)
             for (sort, region), us, slow in times:
                 self._known[name, sort, region] = Time(us=us, memory_us=slow)
+
+    def _choose(self, node: Node, device: str) -> Selection:
+        """Return what computes a node on a device."""
+        if self.tables is None:
+            return self.predictors[device].choose(node, self.graph)
+        return self.tables.find(node).selections[self._places[device]]
 
     def find_pairs(self, devices: tuple[str, ...]) -> Pairs:
         """Return the pairs of the network on some devices."""

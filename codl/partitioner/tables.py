@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from codl.catalog.spec import Selection
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
@@ -64,6 +65,8 @@ class NodeTable:
     """Of the output."""
     uncertainty: float
     """Typical relative error of the predictions, the largest of all devices."""
+    selections: tuple[Selection, ...]
+    """By device, what computes it."""
 
 
 class Tables:
@@ -164,6 +167,7 @@ class Tables:
                 reads=needs[place].reads,
                 size_bytes=prod(outline.shape) * FLOAT_BYTES,
                 uncertainty=uncertainty,
+                selections=outline.question.selections,
             )
             for place, (outline, uncertainty) in enumerate(
                 zip(outlines, found.uncertainties.tolist(), strict=True)
