@@ -13,6 +13,8 @@ from codl.frontend.reader import Source
 _MESSAGE_LIMIT_BYTES = 2**26
 """Heavier weights travel beside the message: twice as fast for VGG-16, and protobuf ends at 2 GiB."""
 _BESIDE_LEAST_BYTES = 1024
+_PROBE_BYTES = 1 << 20
+"""Written where ONNX Runtime failed: it does not tell a full disk from a wrong model."""
 _UNWANTED = ["MatMulAddFusion", "Pad_Fusion"]
 """Rewrites products of more than two axes as Gemm between two reshapes, which hides the order of its axes;
 turns zeros before a MaxPool into padding that never is the largest."""
@@ -48,14 +50,18 @@ def _rewrite(proto: Any) -> Any:
     with tempfile.TemporaryDirectory(prefix="codl-") as folder:
         written = Path(folder, "simplified.onnx")
         options = _quiet_options(written, is_large=is_large)
-        onnxruntime.InferenceSession(
-            _write_large(proto, Path(folder)) if is_large else proto.SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=_UNWANTED,
-            enable_fallback=0,  # which would try again, and print that it does
-        )
-        return onnx.load(written)
+        try:
+            onnxruntime.InferenceSession(
+                _write_large(proto, Path(folder)) if is_large else proto.SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=_UNWANTED,
+                enable_fallback=0,  # which would try again, and print that it does
+            )
+            return onnx.load(written)
+        except Exception:
+            Path(folder, "probe").write_bytes(bytes(_PROBE_BYTES))  # no room is no fault of the model
+            raise
 
 
 def _quiet_options(written: Path, *, is_large: bool) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from codl.errors import ModelError
 from codl.frontend import Argument, load_graph, load_model
+from tests.disks import small_disk
 from tests.frontend.onnx_models import check_host, check_translation, make_model, node, random_array
 
 
@@ -150,6 +151,13 @@ def test_a_full_disk_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(OSError, match="No space left"):
         load_graph(small_net().SerializeToString())
+
+
+def test_a_disk_that_fills_while_onnx_runtime_writes_is_none_either() -> None:
+    data = small_net().SerializeToString()
+
+    with small_disk(1), pytest.raises(OSError, match="too large"):
+        load_graph(data)
 
 
 @pytest.mark.parametrize(

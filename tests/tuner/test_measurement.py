@@ -1,10 +1,6 @@
 """The log of measurements: nothing is lost, nothing half-written is believed, one writer at a time."""
 
 import os
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +9,7 @@ import pytest
 
 from codl.errors import ProfileError
 from codl.tuner.measurement import Measurement, MeasurementLog, read_measurement
+from tests.disks import small_disk
 
 ONE = Measurement(
     shape="Conv2d N=1",
@@ -99,19 +96,6 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         MeasurementLog(tmp_path / "file" / "log.jsonl")
     with pytest.raises(ProfileError, match="expected a log that can be written"):
         MeasurementLog(tmp_path)
-
-
-@contextmanager
-def small_disk(limit: int) -> Iterator[None]:
-    """Limit the size of files inside the block only: it fails as a full disk does, in the middle of one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, before)
 
 
 def test_a_full_disk_keeps_what_was_measured_before(tmp_path: Path) -> None:
