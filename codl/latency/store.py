@@ -39,18 +39,31 @@ def shipped_folder(info: DeviceInfo) -> Path:
 def find_profile(info: DeviceInfo) -> DeviceProfile | None:
     """Return the profile of this device with this driver: the user's own, else a shipped one, else None.
 
+    Kernels that changed since the user's own was made are predicted as in the shipped one, if it knows them.
+
     Raises:
         ProfileError: The user's own profile is broken or was measured with another driver.
     """
-    if (user_folder(info) / DEVICE_FILE).exists():
-        profile = load_profile(user_folder(info))
-        check_device(profile, info)
-        return profile
-    if (shipped_folder(info) / DEVICE_FILE).exists():
-        profile = load_profile(shipped_folder(info))
-        if profile.key == DeviceKey.of(info):
-            return profile
-    return None
+    shipped = _find_shipped(info)
+    if not (user_folder(info) / DEVICE_FILE).exists():
+        return shipped
+    own = load_profile(user_folder(info))
+    check_device(own, info)
+    return own if shipped is None else _renew(own, shipped)
+
+
+def _find_shipped(info: DeviceInfo) -> DeviceProfile | None:
+    if not (shipped_folder(info) / DEVICE_FILE).exists():
+        return None
+    profile = load_profile(shipped_folder(info))
+    return profile if profile.key == DeviceKey.of(info) else None
+
+
+def _renew(own: DeviceProfile, shipped: DeviceProfile) -> DeviceProfile:
+    """Return a profile with the predictors of another one where its own are stale and the other's are not."""
+    stale = set(own.find_stale()) - set(shipped.find_stale())
+    rows = {name: shipped.rows[name] for name in sorted(stale) if name in shipped.rows}
+    return own.with_rows(rows) if rows else own
 
 
 def find_profiles_named(name: str) -> list[DeviceProfile]:

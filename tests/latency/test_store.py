@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
 from codl.latency import store
 from codl.latency.files import save_profile
@@ -40,6 +41,19 @@ def test_own_profile_wins_over_the_shipped_one(shipped: Path) -> None:
     save_profile(own, user_folder(INFO))
 
     assert find_profile(INFO) == own
+
+
+def test_changed_kernels_are_predicted_as_shipped(shipped: Path) -> None:
+    fresh = make_profile(INFO)
+    save_profile(fresh, shipped / user_folder(INFO).name)
+    changed, lost, *_ = (row.name for row in IMPLEMENTATIONS if row.suits(INFO))
+    rows = {name: row for name, row in fresh.rows.items() if name != lost}
+    rows[changed] = replace(rows[changed], digest="older")
+    own = replace(fresh, wait_us=99.0, rows=rows)
+    assert set(own.find_stale()) == {changed, lost}
+    save_profile(own, user_folder(INFO))
+
+    assert find_profile(INFO) == replace(fresh, wait_us=99.0)
 
 
 def test_own_profile_of_another_driver_is_an_error(shipped: Path) -> None:

@@ -182,7 +182,7 @@ def test_plans_by_name_touch_no_device() -> None:
     assert plan.predicted_us is not None
 
 
-@pytest.mark.usefixtures("_profiles")
+@pytest.mark.usefixtures("_profiles", "no_shipped_profiles")
 def test_default_falls_back_to_one_device_where_a_predictor_is_missing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
