@@ -40,6 +40,8 @@ _LEAST_SHARE = 0.02
 """Of the time of any sample; features that never take as much are left out."""
 _TRACE = 0.05
 """Of a feature that counts what lies beyond a size: less of what lies beyond a smaller one tells nothing."""
+_LEAST_SEEN = 4
+"""Samples with more than a trace, without which what lies beyond a size is not told from other things."""
 _SIZE = re.compile(r"_\d+[KM]iB\b")
 _LEAST_US = 1e-9
 _UNKNOWN = Quality(samples=0, pm5=0.0, pm10=0.0, rmspe=1.0, flops_pm10=0.0)
@@ -211,18 +213,20 @@ def fit_linear(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearMo
 
 
 def _find_seen(names: Sequence[str], values: FloatMatrix) -> npt.NDArray[np.bool_]:
-    """Return which features were seen in more than traces, among those that count beyond some size each.
+    """Return which features were seen often enough, among those that count beyond some size each.
 
     Source:
         A kernel of which two samples had 2304 of 2 million outputs beyond 16 MiB seemed to need 60 ns for
-        each, and an image of 16 MiB seven times what it takes.
+        each, and an image of 16 MiB seven times what it takes. Of another one two of 150 samples had as
+        many as a million, and rare things besides; 26 million then seemed to take 67 ms, of 12 in all.
     """
-    most = values.max(axis=0, initial=0.0)
     sorts = [_SIZE.sub("", name) for name in names]
     greatest: dict[str, float] = {}
-    for sort, value in zip(sorts, most.tolist(), strict=True):
+    for sort, value in zip(sorts, values.max(axis=0, initial=0.0).tolist(), strict=True):
         greatest[sort] = max(greatest.get(sort, 0.0), value)
-    return np.asarray(most >= _TRACE * np.array([greatest[sort] for sort in sorts]))
+    seen = values >= np.maximum(_TRACE * np.array([greatest[sort] for sort in sorts]), 1e-300)
+    is_sized = np.array([sort != name for sort, name in zip(sorts, names, strict=True)], bool)
+    return np.asarray(~is_sized | (seen.sum(axis=0) >= _LEAST_SEEN))
 
 
 def _fit_relative(relative: FloatMatrix, ridge: Times) -> Times:
