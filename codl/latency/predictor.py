@@ -141,35 +141,12 @@ class Predictor:
         taken = selection.implementation.taken
         marks = () if layer is None else (mark_node(*layer, selection.parameters, taken=taken),)
         counts = (len(batches[0].global_size),) * len(marks)
-        return self.predict_features(name, features, np.asarray(launches), marks=marks, counts=counts)
-
-    def predict_features(
-        self,
-        name: str,
-        features: Features,
-        launches: Times,
-        *,
-        marks: Sequence[str] = (),
-        counts: Sequence[int] = (),
-    ) -> Prediction:
-        """Return the times of candidates whose features are known already.
-
-        Args:
-            name: The implementation.
-            features: Of its launches.
-            launches: [count] How many they are.
-            marks: Of the layers that candidates are slices of, one layer's candidates after the other's.
-            counts: How many candidates each layer has.
-
-        Raises:
-            ProfileError: The implementation has no predictor, or one of another source.
-        """
-        known = self._find_row(name)
-        times = self.predict_times(name, features, launches, marks=marks, counts=counts)
+        times = self.predict_times(name, features, np.asarray(launches), marks=marks, counts=counts)
+        model = self._find_row(name).model
         return Prediction(
             us=times.us,
             memory_share=times.memory_share,
-            is_extrapolated=known.model.is_outside(features.select(known.model.features)),
+            is_extrapolated=model.is_outside(features.select(model.features)),
             uncertainty=max(self.find_uncertainty(name, mark) for mark in marks or ("",)),
         )
 
@@ -182,7 +159,18 @@ class Predictor:
         marks: Sequence[str] = (),
         counts: Sequence[int] = (),
     ) -> AloneTimes:
-        """Return the times of candidates; arguments and errors as in `predict_features`."""
+        """Return the times of candidates whose features are known already.
+
+        Args:
+            name: The implementation.
+            features: Of its launches.
+            launches: [count] How many they are.
+            marks: Of the layers that candidates are slices of, one layer's candidates after the other's.
+            counts: How many candidates each layer has.
+
+        Raises:
+            ProfileError: The implementation has no predictor, or one of another source.
+        """
         known = self._find_row(name)
         self._check_stages(name, features, known)
         kernel_us = known.model.predict_us(features.select(known.model.features))

@@ -65,7 +65,7 @@ def _predict_us(predictor: Predictor, case: Case) -> float:
     """Return what the kernels of a case should take, whoever launches them."""
     selection = case.selection
     features = describe_boxes(case.layer, selection, Boxes.of([case.region]), predictor.info)
-    found = predictor.predict_features(selection.implementation.name, features, np.zeros(1))
+    found = predictor.predict_times(selection.implementation.name, features, np.zeros(1))
     return max(float(found.us[0]), 1e-3)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from codl.catalog.stored import load_database
 from codl.devices.opencl import Device, open_device
 from codl.errors import ProfileError
-from codl.latency.files import format_lines, format_neighbour, parse_neighbour, write_whole
+from codl.latency.files import DEVICE_FILE, format_lines, format_neighbour, parse_neighbour, write_whole
 from codl.latency.linear import read_number
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin
-from codl.latency.store import borrow, find_profile, find_relative, user_folder
+from codl.latency.store import borrow, find_profile, find_relative, shipped_folder, user_folder
 from codl.machine import DeviceInfo
 from codl.profiler.calibration import measure_factors
 from codl.profiler.pairs import Acquaintance
@@ -52,12 +52,9 @@ def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
 
 
 def is_known(info: DeviceInfo) -> bool:
-    """Return whether a device has a profile, or can borrow one; nothing is measured for that.
-
-    Raises:
-        ProfileError: The user's own profile is broken or was measured with another driver.
-    """
-    return find_profile(info) is not None or find_relative(info) is not None
+    """Return whether a device has a profile, or can borrow one; nothing is measured or judged for that."""
+    folders = user_folder(info), shipped_folder(info)
+    return any((one / DEVICE_FILE).exists() for one in folders) or find_relative(info) is not None
 
 
 def find_or_borrow(info: DeviceInfo) -> DeviceProfile | None:

@@ -24,8 +24,8 @@ from codl.profiler.case import Case, ConstantPool, PreparedCase
 from codl.profiler.guard import Guard
 from codl.profiler.watch import Watch
 
-PATIENCE_SECONDS = 3.0
-"""For one look at both directions and the meeting."""
+_LOOK_SECONDS = 3.0
+"""To read on until readings agree, in one look at both directions and the meeting."""
 _LOADS_BESIDE = 4
 """Of the other device, for one of the device that is timed: it is busy from before to after."""
 _LOAD_SECONDS = 5e-4
@@ -92,22 +92,19 @@ class Acquaintance:
         return replace(profile, neighbours={**profile.neighbours, **self.find_neighbours(profile.name)})
 
 
-def measure_neighbours(
-    first: Device, second: Device, *, patience_seconds: float = PATIENCE_SECONDS
-) -> tuple[Neighbour, Neighbour]:
+def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighbour]:
     """Return what the second device does to the first, and the first to the second, by a single look.
 
     Args:
         first: One device.
         second: The other.
-        patience_seconds: How long to read on, in all, until readings agree.
 
     Raises:
         DeviceError: A driver refused a kernel or memory, or its queues keep no times.
     """
     stopwatches = Stopwatch(first), Stopwatch(second)
     watch = Watch([Guard(stopwatch) for stopwatch in stopwatches])
-    share = patience_seconds / 2
+    share = _LOOK_SECONDS / 2
     meeting = measure_meeting([one.device for one in stopwatches], watch, patience_seconds=share)
     own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=share)
     return Neighbour(slowdown=own, meeting=meeting), Neighbour(slowdown=others, meeting=meeting)
