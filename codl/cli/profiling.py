@@ -52,8 +52,12 @@ def profile_devices(args: argparse.Namespace) -> int:
             if outcome is not None:
                 outcomes.append((device, outcome))
                 acquaintance.look(_LOOKS, lambda what: show(what, 1.0))
+        outcomes = [
+            (device, replace(outcome, profile=acquaintance.introduce(outcome.profile)))
+            for device, outcome in outcomes
+        ]
         for device, outcome in outcomes:
-            save_profile(acquaintance.introduce(outcome.profile), _find_folder(device.info, args))
+            save_profile(outcome.profile, _find_folder(device.info, args))
     report = _make_report(outcomes)
     if args.json:
         print_json(report)

@@ -68,6 +68,30 @@ def test_profile_is_measured_reported_and_found(
     assert listed[info.name]["profile"]["origin"] == "measured"
 
 
+def test_neighbours_are_reported_as_they_are_kept(
+    cache: Path,
+    devices: tuple[OpenedDevice, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    infos = [opened.info for opened in devices[:2]]
+    if len(infos) < 2:
+        pytest.skip("one device")
+    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
+    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
+    monkeypatch.setattr("codl.cli.profiling._LOOKS", 1)
+
+    assert (
+        main(["profile", "--devices", ",".join(info.name for info in infos), "--budget", "2s", "--json"]) == 0
+    )
+
+    told = json.loads(capsys.readouterr().out)["devices"]
+    for each, info, other in zip(told, infos, infos[::-1], strict=True):
+        kept = load_profile(user_folder(info)).neighbours[other.name].meeting
+        assert kept is not None
+        assert each["neighbours"][other.name]["meeting"]["samples"] == kept.samples
+
+
 def test_unknown_device_is_told(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "--device", "abacus"]) == 2
 
