@@ -29,13 +29,10 @@ from codl.catalog.stored import load_databases
 from codl.devices.drivers import emulate_pair, select_devices
 from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
-from codl.devices.timing import interleave, lead_in, summarise_ratios, time_call
+from codl.devices.timing import interleave, time_call
 from codl.executor.compile import compile_plan
-from codl.executor.run import Executable
-from codl.executor.trace import EventKind
 from codl.executor.weights import Weights
 from codl.frontend import load_model
-from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph
 from codl.ir.ops import Conv2d, MatMul, Pool2d
 from codl.latency.predictor import Predictor
@@ -47,6 +44,7 @@ from codl.plan.steps import Chain, Cut, Plan, Run
 from codl.profiler.workload import load_workload
 from codl.session import find_predictors
 from tools.networks import build
+from tools.plan_ideal import study_network
 
 NETWORKS = ("vgg16", "yolov2", "resnet50", "posenet", "fast_style_transfer", "retinaface")
 _RATIOS = 20
@@ -84,9 +82,17 @@ def main() -> int:
         report["geometric_mean"] = float(np.exp(np.log(qualities).mean()))
         print(f"optimum / chosen: geometric mean {report['geometric_mean']:.3f}, worst {qualities.min():.3f}")
     for name, graph in _iterate_graphs([name for name in args.networks.split(",") if name], args.models):
-        report["networks"][name] = found = study_network(graph, devices, predictors, rounds=args.rounds)
+        report["networks"][name] = found = study_network(
+            graph,
+            _plan(graph, predictors),
+            devices,
+            predictors,
+            feeds=_make_feeds(graph),
+            rounds=args.rounds,
+        )
         low, high = found["ci90"]
-        print(f"{name:20} time / ideal {found['median']:.3f} [{low:.3f}, {high:.3f}]", flush=True)
+        parts = ", ".join(f"{part} {found[part]:.3f}" for part in ("division", "beside", "rest"))
+        print(f"{name:20} time / ideal {found['median']:.3f} [{low:.3f}, {high:.3f}] = {parts}", flush=True)
     if report["networks"]:
         ratios = [found["median"] for found in report["networks"].values()]
         print(f"time / ideal: geometric mean {np.exp(np.log(ratios).mean()):.3f}")
@@ -216,69 +222,6 @@ def _compile(
 def _make_feeds(graph: Graph) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     return {name: rng.standard_normal(graph.shape(name), np.float32) for name in graph.inputs}
-
-
-def study_network(
-    graph: Graph, devices: Sequence[Device], predictors: Sequence[Predictor], *, rounds: int
-) -> dict[str, Any]:
-    """Return the time of the chosen plan over the ideal: median of round ratios, with its interval."""
-    databases = load_databases(device.info for device in devices)
-    feeds = _make_feeds(graph)
-    traced = [device.with_profiling() for device in devices]
-    chosen = compile_plan(graph, _plan(graph, predictors), devices, databases=databases)
-    singles = [
-        compile_plan(graph, plan_single(graph, device=one.info.name), [one], databases=databases)
-        for one in traced
-    ]
-    memory_bound = _find_memory_bound(graph, predictors)
-    measure = lead_in(time_call(partial(chosen.run, feeds)))
-    ratios = []
-    for index in range(rounds + 2):
-        operators = [_time_operators(single, feeds) for single in singles]
-        taken_us = measure() * 1e6
-        if index >= 2:
-            ratios.append(taken_us / _find_ideal_us(operators, memory_bound, predictors))
-    ratio = summarise_ratios(np.array(ratios))
-    return {"median": ratio.median, "ci90": [ratio.low, ratio.high]}
-
-
-def _time_operators(executable: Executable, feeds: Mapping[str, Any]) -> dict[str, float]:
-    """Return by node what its kernels took in the second of two runs, in us."""
-    executable.run(feeds)
-    found: dict[str, float] = {}
-    for event in executable.run_traced(feeds)[1].events:
-        if event.kind is EventKind.LAUNCH:
-            found[event.name] = found.get(event.name, 0.0) + event.duration_us
-    return found
-
-
-def _find_memory_bound(graph: Graph, predictors: Sequence[Predictor]) -> set[str]:
-    return {
-        node.name
-        for node in graph.nodes
-        if all(
-            one.predict(node, graph, Boxes.whole(graph.shape(node.output), 1)).memory_share[0] > 0.5
-            for one in predictors
-        )
-    }
-
-
-def _find_ideal_us(
-    operators: Sequence[Mapping[str, float]], memory_bound: set[str], predictors: Sequence[Predictor]
-) -> float:
-    """Return the sum over operators at the sum of the devices' speeds; memory has one speed for all."""
-    slowed = [
-        max(
-            one.profile.neighbours[other.info.name].slowdown[1][1] for other in predictors if other is not one
-        )
-        for one in predictors
-    ]
-    total = 0.0
-    for name in operators[0]:
-        factors = slowed if name in memory_bound else [1.0] * len(operators)
-        taken = [one.get(name, 0.0) * factor for one, factor in zip(operators, factors, strict=True)]
-        total += 1 / sum(1 / max(us, 1e-3) for us in taken)
-    return total
 
 
 def _iterate_graphs(names: Sequence[str], folder: str | None) -> Iterator[tuple[str, Graph]]:

@@ -1,0 +1,168 @@
+"""What a network takes beside the ideal without overhead, and where the difference is.
+
+In the ideal every operator runs at the sum of the devices' speeds. What a plan takes more has three reasons,
+whose factors multiply to the whole: how work is divided (what one device has more to do than the other, rows
+that both compute, slices that take longer than their share), what kernels take longer beside each other than
+by themselves, and meetings with all that the host does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.catalog.stored import load_databases
+from codl.devices.awake import attentive_host
+from codl.devices.opencl import Device
+from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
+from codl.devices.timing import lead_in, summarise_ratios, time_call
+from codl.executor.compile import compile_plan
+from codl.executor.run import Executable
+from codl.executor.trace import KERNELS, EventKind
+from codl.ir.boxes import Boxes
+from codl.ir.graph import Graph
+from codl.latency.predictor import Predictor
+from codl.partitioner.even import plan_single
+from codl.plan.steps import Plan
+
+_WARMUP = 2
+_US = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excess:
+    """By what factors a run takes longer than the ideal."""
+
+    whole: float
+    division: float
+    """Of the kernels that each device has to do between two meetings, the longest sum, each by itself."""
+    beside: float
+    """What the same sums take while the other device works."""
+    rest: float
+    """The run over those: meetings, waiting, the host."""
+
+
+def study_network(
+    graph: Graph,
+    plan: Plan,
+    devices: Sequence[Device],
+    predictors: Sequence[Predictor],
+    *,
+    feeds: Mapping[str, Any],
+    rounds: int,
+) -> dict[str, Any]:
+    """Return what a plan takes over the ideal: medians of rounds, `median` with its interval `ci90`.
+
+    Args:
+        graph: The network.
+        plan: Over the devices.
+        devices: In the plan's order.
+        predictors: One for each device.
+        feeds: The network's inputs.
+        rounds: How many, after two that do not count.
+    """
+    databases = load_databases(device.info for device in devices)
+    traced = [device.with_profiling() for device in devices]
+    plain = compile_plan(graph, plan, devices, databases=databases)
+    watched = compile_plan(graph, plan, traced, databases=databases)
+    singles = [
+        compile_plan(graph, plan_single(graph, device=one.info.name), [one], databases=databases)
+        for one in traced
+    ]
+    memory_bound = _find_memory_bound(graph, predictors)
+    measure = lead_in(time_call(partial(plain.run, feeds)))
+    found = []
+    for index in range(rounds + _WARMUP):
+        ideal_us = _find_ideal_us([_time_operators(one, feeds) for one in singles], memory_bound, predictors)
+        apart_us, together_us = (_find_busy_us(watched, feeds, is_alone=alone) for alone in (True, False))
+        taken_us = measure() * _US
+        if index >= _WARMUP:
+            found.append(
+                Excess(
+                    whole=taken_us / ideal_us,
+                    division=apart_us / ideal_us,
+                    beside=together_us / apart_us,
+                    rest=taken_us / together_us,
+                )
+            )
+    ratio = summarise_ratios(np.array([one.whole for one in found]))
+    parts = {
+        name: float(np.median([getattr(one, name) for one in found]))
+        for name in ("division", "beside", "rest")
+    }
+    return {"median": ratio.median, "ci90": [ratio.low, ratio.high], **parts}
+
+
+def _find_busy_us(executable: Executable, feeds: Mapping[str, Any], *, is_alone: bool) -> float:
+    """Return the sum over the stretches between meetings of what the device takes that takes longest.
+
+    Args:
+        executable: Compiled for devices with profiling.
+        feeds: The network's inputs.
+        is_alone: Whether every kernel is waited for before anything else is done.
+    """
+    executable.run(feeds)
+    stretches: list[list[tuple[int, Any]]] = [[]]
+    with attentive_host():
+        for call, label in executable.entries:
+            result: Any = call()
+            if label is None:
+                continue
+            if label.kind is EventKind.WAIT:
+                stretches.append([])
+            elif label.kind in KERNELS:
+                stretches[-1].append((label.device, result))
+                if is_alone:
+                    executable.devices[label.device].finish()
+        for device in executable.devices:
+            device.finish()
+    return sum(map(partial(_find_longest_us, count=len(executable.devices)), stretches))
+
+
+def _find_longest_us(kernels: Sequence[tuple[int, Any]], *, count: int) -> float:
+    sums: npt.NDArray[np.float64] = np.zeros(count)
+    for device, event in kernels:
+        sums[device] += SECONDS_PER_NS * count_ns(event) * _US
+    return float(sums.max())
+
+
+def _time_operators(executable: Executable, feeds: Mapping[str, Any]) -> dict[str, float]:
+    """Return by node what its kernels took in the second of two runs, in us."""
+    executable.run(feeds)
+    found: dict[str, float] = {}
+    for event in executable.run_traced(feeds)[1].events:
+        if event.kind is EventKind.LAUNCH:
+            found[event.name] = found.get(event.name, 0.0) + event.duration_us
+    return found
+
+
+def _find_memory_bound(graph: Graph, predictors: Sequence[Predictor]) -> set[str]:
+    return {
+        node.name
+        for node in graph.nodes
+        if all(
+            one.predict(node, graph, Boxes.whole(graph.shape(node.output), 1)).memory_share[0] > 0.5
+            for one in predictors
+        )
+    }
+
+
+def _find_ideal_us(
+    operators: Sequence[Mapping[str, float]], memory_bound: set[str], predictors: Sequence[Predictor]
+) -> float:
+    """Return the sum over operators at the sum of the devices' speeds; memory has one speed for all."""
+    slowed = [
+        max(
+            one.profile.neighbours[other.info.name].slowdown[1][1] for other in predictors if other is not one
+        )
+        for one in predictors
+    ]
+    total = 0.0
+    for name in operators[0]:
+        factors = slowed if name in memory_bound else [1.0] * len(operators)
+        taken = [one.get(name, 0.0) * factor for one, factor in zip(operators, factors, strict=True)]
+        total += 1 / sum(1 / max(us, 1e-3) for us in taken)
+    return total
