@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from codl.ir.boxes import Region
-from codl.ir.graph import Graph
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import Conv2d, Pool2d
+from codl.ir.regions import input_window
 from codl.partitioner.outlines import Outline
 from codl.partitioner.positions import Flags, Ints, Ruler
 
@@ -23,6 +25,8 @@ class Need:
     """Whether slices read just that: not where it is interpolated, nor where it is no interval."""
 
 
+_WINDOW_AXES = (2, 3)
+"""Height and width of images."""
 _WHOLE_NEED = Need(low=None, high=None, is_exact=True)
 _NO_INTERVAL = Need(low=None, high=None, is_exact=False)
 
@@ -128,7 +132,7 @@ def _join(inputs: Sequence[_Input], outline: Outline, graph: Graph) -> NodeNeeds
             [
                 _WHOLE_NEED
                 if name in graph.constants or not any(one.varies[place])
-                else _read_need(one, ruler)
+                else _read_need(one, ruler, outline.node, graph)
                 if one.varies[place] == interval
                 else _NO_INTERVAL
                 for name, one in zip(names, inputs, strict=True)
@@ -137,11 +141,41 @@ def _join(inputs: Sequence[_Input], outline: Outline, graph: Graph) -> NodeNeeds
     return NodeNeeds(reads=tuple([one.whole for one in inputs]), axes=axes)
 
 
-def _read_need(one: _Input, ruler: Ruler) -> Need:
+def _read_need(one: _Input, ruler: Ruler, node: Node, graph: Graph) -> Need:
     """Return the intervals that slices along an axis read of an input."""
     low, high = one.low[ruler.tails, ruler.axis], one.high[ruler.heads, ruler.axis]
-    if not ruler.is_complete:
-        full = np.arange(ruler.length + 1)
-        low = np.floor(np.interp(full, ruler.positions, low)).astype(np.int64)
-        high = np.ceil(np.interp(full, ruler.positions, high)).astype(np.int64)
-    return Need(low=low, high=high, is_exact=ruler.is_complete)
+    if ruler.is_complete:
+        return Need(low=low, high=high, is_exact=True)
+    full = np.arange(ruler.length + 1)
+    if np.array_equal(low, ruler.positions) and np.array_equal(high, ruler.positions):
+        return Need(low=full, high=full, is_exact=True)
+    op = node.op
+    if isinstance(op, Conv2d | Pool2d) and ruler.axis in _WINDOW_AXES:
+        return _slide(op, ruler, full, length=graph.shape(node.inputs[0])[ruler.axis])
+    low = np.floor(np.interp(full, ruler.positions, low)).astype(np.int64)
+    high = np.ceil(np.interp(full, ruler.positions, high)).astype(np.int64)
+    return Need(low=low, high=high, is_exact=False)
+
+
+def _slide(op: Conv2d | Pool2d, ruler: Ruler, full: Ints, *, length: int) -> Need:
+    """Return the rows of windows under the rows of whole tiles, for slices that begin and end at all places.
+
+    Args:
+        op: The operator.
+        ruler: Of the axis.
+        full: All places.
+        length: Of the input's axis.
+    """
+    place = _WINDOW_AXES.index(ruler.axis)
+    tile = op.tile[place] if isinstance(op, Conv2d) else 1
+    low, high = input_window(
+        full // tile * tile,
+        -(-full // tile) * tile,
+        length=length,
+        kernel=op.kernel[place],
+        stride=op.stride[place],
+        dilation=op.dilation[place],
+        pad=op.pads[place],
+    )
+    low[-1], high[0] = length, 0
+    return Need(low=low, high=high, is_exact=True)

@@ -18,6 +18,8 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 FAR = 1 << 40
 """Where empty intervals begin, so that a hull with them is the other one."""
+_ROWS = 2
+"""The axis of images that some kernels compute in tiles."""
 _MOST_POSITIONS = 48
 """Places along an axis whose slices are predicted; between them times are interpolated."""
 _LONGEST_AXIS = 4096
@@ -61,21 +63,32 @@ class Ruler:
         return slice(self.start + len(self.positions), self.start + 2 * len(self.positions))
 
     @property
-    def sampled(self) -> frozenset[int] | None:
-        """Positions that are looked at; None for all."""
-        return None if self.is_complete else _list_sampled(self.length, self.granule)
+    def is_split(self) -> bool:
+        """Whether two more slices are looked at, behind all others, that end within tiles of rows."""
+        return _is_split(self.axis, self.granule, self.is_complete)
+
+    @property
+    def step(self) -> int:
+        """Slices that end at a multiple of it are told of truly."""
+        return 1 if self.is_complete or self.is_split else self.granule
+
+    @property
+    def count(self) -> int:
+        """Of its boxes."""
+        return 2 * len(self.positions) + 2 * self.is_split
 
     @property
     def spread(self) -> "Spread":
         """How times at the places that are looked at become times at all places."""
-        return _find_spread(self.length, self.granule, self.is_complete)
+        return _find_spread(self.length, self.granule, self.is_complete, self.is_split)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """Slices from the start to all places, from there to the end, and of nothing: from those looked at.
 
-    At granules' edges, linear between samples.
+    At granules' edges, linear between samples. Within a tile of rows times rise as much as in one that is
+    looked at; cut between channels it takes as long as to the next edge.
     """
 
     before: Ints
@@ -84,6 +97,12 @@ class Spread:
     """As ``before``, the one behind it."""
     part: Floats
     """How far a place is from the one before it to the one behind it, in [0, 1]."""
+    inside: Ints
+    """[-] Places within tiles."""
+    pairs: Ints
+    """[-, 2] For each of them, samples at an edge and next to it, within its tile."""
+    distances: Floats
+    """[-] How far each is from the edge that it is taken for."""
 
 
 def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameters]) -> list[Ruler]:
@@ -93,7 +112,7 @@ def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameter
         granule = _find_granule(node, axis, shape, parameters)
         positions = _list_positions(shape[axis], granule)
         found.append(Ruler(axis=axis, granule=granule, positions=positions, start=start))
-        start += 2 * len(positions)
+        start += found[-1].count
     return found
 
 
@@ -102,7 +121,7 @@ def list_boxes(shape: Sequence[int], rulers: Sequence[Ruler]) -> tuple[Boxes, Fl
 
     Slices of nothing are the whole here: so all devices are asked about the same boxes.
     """
-    count = 1 + 2 * sum(len(ruler.positions) for ruler in rulers)
+    count = 1 + sum(ruler.count for ruler in rulers)
     begin = np.zeros((count, len(shape)), np.int64)
     end = np.empty((count, len(shape)), np.int64)
     end[:] = shape
@@ -113,6 +132,10 @@ def list_boxes(shape: Sequence[int], rulers: Sequence[Ruler]) -> tuple[Boxes, Fl
         begin[ruler.tails, ruler.axis] = ruler.positions
         end[first, ruler.axis], begin[last, ruler.axis] = ruler.length, 0
         is_empty[[first, last]] = True
+        if ruler.is_split:
+            edge = int(ruler.positions[_find_middle(len(ruler.positions))])
+            end[ruler.tails.stop, ruler.axis] = edge - 1
+            begin[ruler.tails.stop + 1, ruler.axis] = edge + 1
     return Boxes(begin, end), is_empty
 
 
@@ -129,7 +152,7 @@ def _find_granule(node: Node, axis: int, shape: Sequence[int], parameters: Seque
     if is_channel:
         granule = lcm(*(_find_panel(one) for one in parameters))
         granule = granule if granule <= _WIDEST_PANEL else max(map(_find_panel, parameters))
-    elif len(shape) == 4 and axis == 2:
+    elif len(shape) == 4 and axis == _ROWS:
         granule = getattr(node.op, "tile", (1, 1))[0]
     while granule > 1 and 2 * granule > shape[axis]:
         granule //= 2
@@ -152,21 +175,45 @@ def _list_positions(length: int, granule: int) -> Ints:
     return np.append(np.arange(0, length, step), length)
 
 
-@lru_cache(maxsize=512)
-def _list_sampled(length: int, granule: int) -> frozenset[int]:
-    return frozenset(_list_positions(length, granule).tolist())
+def _is_split(axis: int, granule: int, is_complete: bool) -> bool:
+    return axis == _ROWS and granule > 1 and not is_complete
+
+
+def _find_middle(count: int) -> int:
+    """Return which of so many samples others are next to."""
+    return count // 2
 
 
 @lru_cache(maxsize=512)
-def _find_spread(length: int, granule: int, is_complete: bool) -> Spread:
+def _find_spread(length: int, granule: int, is_complete: bool, is_split: bool) -> Spread:
     if is_complete:
-        places = np.append(np.arange(2 * length + 2), 0)
-        return Spread(before=places, after=places, part=np.zeros(len(places)))
+        places, nothing = np.append(np.arange(2 * length + 2), 0), np.zeros(0, np.int64)
+        return Spread(
+            before=places,
+            after=places,
+            part=np.zeros(len(places)),
+            inside=nothing,
+            pairs=nothing.reshape(0, 2),
+            distances=np.zeros(0),
+        )
     count = len(_list_positions(length, granule))
     (up, up_part), (down, down_part) = (_find_neighbours(length, granule, up) for up in (True, False))
     after = np.concatenate([up, down + count, [0]])
     before = np.concatenate([up - 1, down - 1 + count, [0]])
-    return Spread(before=before, after=after, part=np.concatenate([up_part, down_part, [0.0]]))
+    full, middle = np.arange(length + 1), _find_middle(count)
+    ups = np.minimum(-(-full // granule) * granule, length) - full
+    downs = np.where(full == length, 0, full % granule)
+    distances = np.concatenate([ups, downs, [0]])
+    (inside,) = np.nonzero(distances * is_split)
+    pairs = np.where((inside <= length)[:, None], [middle, 2 * count], [middle + count, 2 * count + 1])
+    return Spread(
+        before=before,
+        after=after,
+        part=np.concatenate([up_part, down_part, [0.0]]),
+        inside=inside,
+        pairs=pairs,
+        distances=distances[inside].astype(np.float64),
+    )
 
 
 def _find_neighbours(length: int, granule: int, up: bool) -> tuple[Ints, Floats]:

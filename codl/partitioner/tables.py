@@ -20,7 +20,7 @@ from codl.latency.questions import answer_questions
 from codl.partitioner.needs import Need, find_needs
 from codl.partitioner.outlines import Outline, make_outlines
 from codl.partitioner.pairs import Pairs
-from codl.partitioner.positions import Floats
+from codl.partitioner.positions import Floats, Ints, Spread
 from codl.partitioner.sorts import Sorts
 
 
@@ -29,10 +29,10 @@ class AxisTable:
     """Slices of an operator along one axis."""
 
     length: int
-    sampled: frozenset[int] | None
-    """Positions that were predicted; None for all."""
     granule: int
     """Positions that kernels compute at once: cuts elsewhere cost as much as the next one here."""
+    step: int
+    """Positions that are multiples of it are told of truly; others in between are taken for the next edge."""
     slices: Floats
     """[device, 2 * length + 3, 2] Time and memory's part of it, us: `head`, `tail`, then nothing."""
     needs: tuple[Need, ...]
@@ -112,7 +112,7 @@ class Tables:
         )
 
     def look_up(self, node: Node, device: int, region: Region) -> tuple[float, float] | None:
-        """Return time and memory's part of it, us, of a slice that a table has been asked for; else None.
+        """Return time and memory's part of it, us, of a slice along one axis; None where no table knows it.
 
         No input lies inside the output.
         """
@@ -125,11 +125,17 @@ class Tables:
         if len(cut) > 1 or known is None:
             return None
         low, high = region.begin[cut[0]], region.end[cut[0]]
-        if low and high < known.length:
+        if low % known.step or (high % known.step and high < known.length):
             return None
-        if known.sampled is not None and (low or high) not in known.sampled:
-            return None
-        us, memory_us = (known.tail[device, low] if low else known.head[device, high]).tolist()
+        mine = known.slices[device]
+        if not low:
+            us, memory_us = mine[high].tolist()
+            return us, memory_us
+        tail = known.length + 1
+        us, memory_us = mine[tail + low].tolist()
+        if high < known.length:
+            (first, first_slow), (whole, whole_slow) = mine[[high, tail]].tolist()
+            us, memory_us = max(us + first - whole, 0.0), max(memory_us + first_slow - whole_slow, 0.0)
         return us, memory_us
 
     @cached_property
@@ -209,14 +215,41 @@ def _make_axes(
     )
     before *= 1 - part  # in place: there are many
     after *= part
-    slices = np.maximum(np.add(before, after, out=before), 0.0, out=before)
+    slices = np.add(before, after, out=before)
+    _descend(
+        slices, values, [(spread, start) for spread, (*_, start) in zip(spreads, wanted, strict=True)], stops
+    )
+    slices = np.maximum(slices, 0.0, out=slices)
     slices[:, stops - 1] = 0.0
     for (place, ruler, _), stop in zip(wanted, stops.tolist(), strict=True):
         found[place][ruler.axis] = AxisTable(
             length=ruler.length,
-            sampled=ruler.sampled,
             granule=ruler.granule,
+            step=ruler.step,
             slices=slices[:, stop - 2 * ruler.length - 3 : stop],
             needs=needs[place][ruler.axis],
         )
     return found
+
+
+def _descend(slices: Floats, values: Floats, spreads: Sequence[tuple[Spread, int]], stops: Ints) -> None:
+    """Take from slices that end within granules what they are shorter than at the next edge.
+
+    Args:
+        slices: [device, place, 2] Of all axes, one after the other, as if they ended at the edge.
+        values: [device, box, 2] What slices take that are looked at.
+        spreads: Of the axes, with the boxes before the first one of each.
+        stops: Where the places of each axis end.
+    """
+    split = [
+        (spread, start, stop - len(spread.part))
+        for (spread, start), stop in zip(spreads, stops.tolist(), strict=True)
+        if len(spread.inside)
+    ]
+    if not split:
+        return
+    places = np.concatenate([spread.inside + first for spread, _, first in split])
+    pairs = np.concatenate([spread.pairs + start for spread, start, _ in split])
+    distances = np.concatenate([spread.distances for spread, *_ in split])
+    steps = values.take(pairs[:, 0], axis=1) - values.take(pairs[:, 1], axis=1)
+    slices[:, places] -= steps * distances[:, None]

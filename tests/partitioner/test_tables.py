@@ -3,7 +3,7 @@
 import pytest
 
 from codl.frontend import load_model
-from codl.ir.regions import Region, input_regions
+from codl.ir.regions import Boxes, Region, input_regions
 from codl.partitioner.tables import Tables
 from tests.partitioner.profiles import make_predictors
 from tools.networks import build
@@ -35,5 +35,24 @@ def test_slices_read_what_the_rules_say(name: str, size: int | None) -> None:
                 for tensor, one, exact in reads:
                     is_nothing = one.is_empty and exact.is_empty
                     assert tensor in graph.constants or one == exact or is_nothing
+
+    assert known > len(graph.nodes)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "shufflenet", "retinaface"])
+def test_slices_take_what_predictors_say(name: str) -> None:
+    graph = load_model(build(name).SerializeToString()).graph
+    tables, known = Tables(graph, PREDICTORS), 0
+    for node in graph.nodes:
+        whole = Region.whole(graph.shape(node.output))
+        for axis, length in enumerate(whole.shape):
+            for low, high in ((0, length // 2), (length // 3, length)):
+                region = whole.cut(axis, low, high)
+                found = None if region.is_empty else tables.look_up(node, 0, region)
+                if found is None:
+                    continue
+                known += region != whole
+                exact = PREDICTORS[0].predict(node, graph, Boxes.of([region])).us[0]
+                assert found[0] == pytest.approx(exact, rel=0.02)
 
     assert known > len(graph.nodes)
