@@ -18,13 +18,14 @@ import numpy as np
 from codl.ir.graph import Graph
 from codl.partitioner.beam import BEAM, Arrivals, Beam, Columns
 from codl.partitioner.chains import ChainBatch
+from codl.partitioner.crossings import Crossings
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.ledger import Ledger, Words
 from codl.partitioner.moves import MoveCosts
-from codl.partitioner.options import NO_LIMITS, Limits, Options, make_only_option, make_options
+from codl.partitioner.options import NO_LIMITS, Limits, Options, make_options
 from codl.partitioner.order import Unit
 from codl.partitioner.positions import Flags, Floats
-from codl.partitioner.sending import Crossing, Sending
+from codl.partitioner.sending import Sending
 from codl.partitioner.states import Choice, Seats, State, States
 
 
@@ -88,6 +89,7 @@ class DynamicProgram:
         states = self._make_states(1 + len(self._order) * (2 * self._beam + 1))
         made = make_options(heads, states.ledger, limits_us, known=also)
         options = dict(zip(singles, made, strict=True))
+        self._crossings = self._list_crossings(states)
         here, followed = range(1), 0 if known else None
         for position, unit in enumerate(self._order):
             if unit.is_host:
@@ -116,11 +118,16 @@ class DynamicProgram:
     def follow(self, choices: Sequence[Choice]) -> State:
         """Return the state at the end of a way that is chosen already."""
         states, here = self._make_states(1 + len(choices)), range(1)
+        heads = [
+            [choice.batch.choose(np.array([choice.index]))] for choice in choices if choice.batch is not None
+        ]
+        made = iter(make_options(heads, states.ledger))
+        self._crossings = self._list_crossings(states)
         for choice in choices:
             if choice.batch is None:
                 here = self._call(states, here, choice.first)
                 continue
-            self._note_arrivals(states, here, make_only_option(choice.batch, choice.index, states.ledger))
+            self._note_arrivals(states, here, next(made))
             here, _ = self._select(states, choice.last + 1)
         return State(states, here[0])
 
@@ -128,6 +135,10 @@ class DynamicProgram:
         """Return room for states, the first of them before the first unit: nobody has done anything."""
         ledger = Ledger(self._devices, self._seats.columns)
         return States(ledger, devices=self._devices, columns=self._seats.count, most=most)
+
+    def _list_crossings(self, states: States) -> Crossings:
+        """Return what is sent, once all options are known to the ledger."""
+        return Crossings(states.ledger, self._sending.find_sizes(states.ledger.tensors), self._moves)
 
     def _note_arrivals(
         self, states: States, here: range, options: Options, *, followed: int | None = None
@@ -143,15 +154,16 @@ class DynamicProgram:
         mine = slice(here.start, here.stop)
         host_us, before = states.host_us[mine, None], states.clock[mine, None]
         is_busy = before > host_us[:, :, None]
-        awaited, moving, queued = self._find_moves(states, here, options, is_busy)
+        awaited, moving, queued = self._find_moves(states, mine, options, is_busy)
         meeting_us = self._moves.find_meeting_us(awaited)
         ends = np.where(awaited, before, 0.0)
         latest = reduce(np.maximum, [ends[:, :, device] for device in range(self._devices)])
         is_any = reduce(np.logical_or, [awaited[:, :, device] for device in range(self._devices)])
         host_us = np.where(is_any, np.maximum(host_us, latest) + meeting_us, host_us)
         load = options.busy_us[None]
-        if moving is not None and queued is not None:
+        if moving is not None:
             host_us = host_us + moving
+        if queued is not None:
             load = load + queued
         ends = np.where(load > 0, np.maximum(before, host_us[:, :, None]) + load, before)
         devices = [ends[:, :, device] for device in range(self._devices)]
@@ -183,7 +195,7 @@ class DynamicProgram:
         return np.asarray(before @ is_read_on.astype(np.uint64) + options.marks)
 
     def _find_moves(
-        self, states: States, here: range, options: Options, is_busy: Flags
+        self, states: States, here: slice, options: Options, is_busy: Flags
     ) -> tuple[Flags, Floats | None, Floats | None]:
         """Return who is waited for, and what it takes the host and the queues to move what is missing.
 
@@ -196,53 +208,40 @@ class DynamicProgram:
             options: The candidates.
             is_busy: [state, 1, device] Whether a device still works when the host goes on.
         """
-        count, devices = len(options.busy_us), self._devices
-        awaited = np.zeros((len(here), count, devices), bool)
+        known, devices = self._crossings, self._devices
+        parts = known.parts[options.reads].reshape(len(options.tensors), -1)
+        columns = [self._seats.columns[name] for name in options.tensors if name not in self._from_host]
         moving, queued = None, None
-        if not self._moves.is_free:
-            moving, queued = np.zeros((len(here), count)), np.zeros((len(here), count, devices))
-        places = []
-        for place, tensor in enumerate(options.demands.tensors):
-            if tensor not in self._from_host:
-                places.append(place)
-            elif queued is not None:
-                queued += self._sending.bring(tensor, options.demands.find(place))
-        if not places:
+        if len(columns) < len(parts):
+            is_there = [name in self._from_host for name in options.tensors]
+            if known.bringing_us is not None:
+                queued = known.bringing_us.take(parts[is_there], axis=0).sum(axis=0)[None]
+            parts = parts[np.logical_not(is_there)]
+        awaited = np.zeros((here.stop - here.start, len(options.busy_us), devices), bool)
+        if not columns:
             return awaited, moving, queued
-        demands = options.demands.choose(places)
-        columns = [self._seats.columns[tensor] for tensor in demands.tensors]
-        owned = states.owned[here.start : here.stop, columns].swapaxes(0, 1)
-        rows = states.ledger.divisions.take(owned[:, :, 0], axis=0)
-        sent_axes, sent_low, sent_high = states.ledger.list_sent(owned[:, :, 1:])
+        owned = states.owned[here, columns].swapaxes(0, 1)
+        rows = owned[:, :, 0]
         # All that follows: [tensor, state, candidate, device].
-        low, high = rows[:, :, None, 1 : 1 + devices], rows[:, :, None, 1 + devices : 1 + 2 * devices]
-        axes, needed_low, needed_high = (
-            demands.axes[:, None, :, None],
-            demands.low[:, None],
-            demands.high[:, None],
-        )
-        is_unmet = (states.met[here.start : here.stop] <= rows[:, :, 1 + 2 * devices, None])[:, :, None]
-        is_apart, is_something = rows[:, :, None, :1] != axes, high > low
-        is_missing = (
-            (sent_axes[:, :, None] != axes)
-            | (sent_low[:, :, None] > needed_low)
-            | (sent_high[:, :, None] < needed_high)
-        ) & demands.is_any[:, None]
-        for shift in range(1, devices):
+        places = known.division_starts.take(rows)[:, :, None] + parts[:, None]
+        sent = known.sent_starts.take(owned[:, :, 1:]) + np.arange(devices)
+        is_missing = known.is_missing.take(sent[:, :, None] + (parts * devices)[:, None, :, None])
+        is_unmet = states.met[here] <= known.published.take(rows)[:, :, None]
+        for shift, crossing in enumerate(known.crossings, 1):
+            crosses = crossing.is_any.take(places, axis=0) & is_missing
+            sources = crossing.sources
+            waits = np.logical_or.reduce(crosses & is_unmet[:, :, None, sources], axis=0)
             # Of each source, what the device so many places behind it reads.
             order = (np.arange(devices) + shift) % devices
             turned: Any = slice(None, None, -1) if devices == 2 else order
-            common = np.minimum(high, needed_high[..., turned]) - np.maximum(low, needed_low[..., turned])
-            crosses = (is_apart | (common > 0)) & is_missing[..., turned] & is_something
-            awaited |= np.logical_or.reduce(crosses & is_unmet, axis=0)
-            if moving is None or queued is None:
-                continue
-            crossing = Crossing(rows, demands, order, crosses, common)
-            host_us, queue_us = self._sending.price(crossing)
-            moving += host_us
-            if queue_us is not None:
-                queued[:, :, order] += queue_us
-            held = self._moves.held[np.arange(devices), order]
+            awaited |= waits[:, :, turned]
+            if crossing.host_us is not None:
+                us = np.add.reduce(crossing.host_us.take(places, axis=0) * crosses, axis=(0, 3))
+                moving = us if moving is None else moving + us
+            if crossing.queue_us is not None:
+                us = np.add.reduce(crossing.queue_us.take(places, axis=0) * crosses, axis=0)
+                queued = us if queued is None else queued + us
+            held = self._moves.held[sources, np.arange(devices)]
             if held.any():  # those who still work are waited for to have their memory mapped
                 awaited |= (np.logical_or.reduce(crosses, axis=0) @ held) & is_busy
         return awaited, moving, queued

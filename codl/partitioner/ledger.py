@@ -26,12 +26,21 @@ class Ledger:
     """
 
     def __init__(self, devices: int, columns: Mapping[str, int]) -> None:
-        self._count, self.columns = devices, columns
+        self.columns = columns
         self.divisions: Ints = np.zeros((0, 2 + 2 * devices), np.int64)
         """[row, ...] The axis, where each device's interval begins, where it ends; the position of the step
         that published it."""
+        self.owners: Ints = np.zeros(0, np.int64)
+        """[row] Number of the tensor that is divided."""
         self.marks: Words = np.zeros(0, np.uint64)
-        """[row] Equal where tensors in the same column are divided alike; sums of them tell sets apart."""
+        """[row] Equal where a tensor is divided alike; sums of them tell sets apart."""
+        self.tensors: list[str] = [""]
+        """By number; the first stands for none."""
+        self._numbers: dict[str, int] = {}
+        self.readers: Ints = np.zeros(1, np.int64)
+        """[row] Number of the tensor that is read."""
+        self.read_marks: Words = np.zeros(1, np.uint64)
+        """[row] Equal where the same is read of a tensor."""
         self.axes: Ints = np.array([WHOLE])
         """[row] Along which the intervals lie that are read; in the first row nothing is."""
         self.low: Ints = np.zeros((1, devices), np.int64)
@@ -45,27 +54,33 @@ class Ledger:
         """Note how steps divide what they publish; return the row of the first.
 
         Args:
-            facts: [division, 3] The tensor's column, the axis, and the position of the step.
+            facts: [division, 3] The tensor's number, the axis, and the position of the step.
             bounds: [division, device + 1]
         """
         row = len(self.divisions)
         told = np.concatenate([facts[:, 1:2], bounds[:, :-1], bounds[:, 1:], facts[:, 2:]], axis=1)
         self.divisions = np.concatenate([self.divisions, told])
+        self.owners = np.concatenate([self.owners, facts[:, 0]])
         self.marks = np.concatenate([self.marks, _mark([*facts[:, :2].T, *bounds.T])])
         return row
 
-    def read(self, axes: Ints, low: Ints, high: Ints) -> int:
-        """Note what is read of tensors, as in `Reading`; return the row of the first."""
+    def find_number(self, tensor: str) -> int:
+        """Return the number of a tensor."""
+        found = self._numbers.get(tensor)
+        if found is None:
+            found = self._numbers[tensor] = len(self.tensors)
+            self.tensors.append(tensor)
+        return found
+
+    def read(self, tensors: Ints, axes: Ints, low: Ints, high: Ints) -> int:
+        """Note what is read of tensors with some numbers, as in `Reading`; return the row of the first."""
         row = len(self.axes)
+        self.readers = np.concatenate([self.readers, tensors])
+        self.read_marks = np.concatenate([self.read_marks, _mark([tensors, axes, *low.T, *high.T])])
         self.axes = np.concatenate([self.axes, axes])
         self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
         self.is_any = np.concatenate([self.is_any, high > low])
         return row
-
-    def list_sent(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return along which axis, from where and to where devices were sent what rows [..., device] tell."""
-        places = rows * self._count + np.arange(self._count)
-        return self.axes.take(rows), self.low.take(places), self.high.take(places)
 
 
 def list_parts(division: Sequence[int] | Floats) -> list[tuple[int, int]]:

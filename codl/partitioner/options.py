@@ -8,7 +8,7 @@ import numpy as np
 
 from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.ledger import Ledger, Words
-from codl.partitioner.positions import Flags, Floats, Ints
+from codl.partitioner.positions import Floats, Ints
 
 _BEST_CUTS = 6
 """Candidates of a chain: those that take least by themselves."""
@@ -19,49 +19,6 @@ _SPREAD = 1.3
 Limits = Mapping[tuple[int, int], float]
 NO_LIMITS: Limits = {}
 NOTHING_KNOWN: Mapping[int, ChainBatch] = {}
-
-
-@dataclass(slots=True)
-class Demand:
-    """What candidates need of a tensor from outside, as in `Reading`."""
-
-    axes: Ints
-    """[candidate]"""
-    low: Ints
-    """[candidate, device]"""
-    high: Ints
-    """[candidate, device]"""
-
-
-@dataclass(slots=True)
-class Demands:
-    """What candidates need of tensors from outside, all side by side."""
-
-    tensors: Sequence[str]
-    axes: Ints
-    """[tensor, candidate]"""
-    low: Ints
-    """[tensor, candidate, device]"""
-    high: Ints
-    """[tensor, candidate, device]"""
-    is_any: Flags
-    """[tensor, candidate, device] Whether it is something."""
-
-    def find(self, place: int) -> Demand:
-        """Return what is needed of one of the tensors."""
-        return Demand(axes=self.axes[place], low=self.low[place], high=self.high[place])
-
-    def choose(self, places: Sequence[int]) -> "Demands":
-        """Return what is needed of some of the tensors."""
-        if len(places) == len(self.tensors):
-            return self
-        return Demands(
-            tensors=[self.tensors[place] for place in places],
-            axes=self.axes[places],
-            low=self.low[places],
-            high=self.high[places],
-            is_any=self.is_any[places],
-        )
 
 
 @dataclass(slots=True)
@@ -76,7 +33,10 @@ class Options:
     """By candidate, its place in its stretch."""
     busy_us: Floats
     """[candidate, device] As in `ChainBatch`."""
-    demands: Demands
+    tensors: Sequence[str]
+    """Those from outside that are read."""
+    reads: slice
+    """The ledger's rows of what is read of them, by tensor and candidate."""
     parts: Sequence[tuple[int, slice]]
     """Positions of tails, and the candidates that end there."""
     first: int
@@ -126,8 +86,9 @@ def make_options(
     edges = np.searchsorted(owners, [0, *last_batches.tolist()]).tolist()
     bases = starts[[0, *last_batches.tolist()]]
     low, high, axes = _take_demands(tables, rows, chosen=chosen, edges=edges, bases=bases)
-    readings = ledger.read(axes, low, high)
-    is_any = ledger.is_any[readings:]
+    sought = [ledger.find_number(name) for tensors in tables for name in tensors]
+    each = np.repeat(np.diff(edges), [len(tensors) for tensors in tables])
+    readings = ledger.read(np.repeat(np.array(sought, np.int64), each), axes, low, high)
     divisions, marks = _note_divisions(batches, chosen, sizes, ledger)
     lasts = np.array([batch.last for batch in batches]).take(owners)
     indices, owned = (chosen - starts[owners]).tolist(), owners.tolist()
@@ -143,38 +104,25 @@ def make_options(
                 parts.append((batch.last, slice(begin, start + size)))
             start += size
         count = stop - place
-        part = slice(row, row + len(tensors) * count)
-        row = part.stop
-        shape = (len(tensors), count, -1)
-        demands = Demands(
-            tensors=tensors,
-            axes=axes[part].reshape(len(tensors), count),
-            low=low[part].reshape(shape),
-            high=high[part].reshape(shape),
-            is_any=is_any[part].reshape(shape),
-        )
+        part = slice(readings + row, readings + row + len(tensors) * count)
+        row += len(tensors) * count
         found.append(
             Options(
                 batches=head,
                 owners=[owner - first for owner in owned[place:stop]],
                 indices=indices[place:stop],
                 busy_us=busy[place:stop],
-                demands=demands,
+                tensors=tensors,
+                reads=part,
                 parts=parts,
                 first=head[0].first,
                 divisions=[[(column, row + place) for column, row in one] for one in divisions[members]],
-                readings={name: readings + part.start + index * count for index, name in enumerate(tensors)},
+                readings={name: part.start + index * count for index, name in enumerate(tensors)},
                 marks=marks[place:stop],
                 lasts=lasts[place:stop],
             )
         )
         first, place = first + len(head), stop
-    return found
-
-
-def make_only_option(batch: ChainBatch, index: int, ledger: Ledger) -> Options:
-    """Return a single candidate of a stretch."""
-    (found,) = make_options([[batch.choose(np.array([index]))]], ledger)
     return found
 
 
@@ -231,10 +179,7 @@ def _note_divisions(
     rows = np.arange(int(stops[-1])) + np.repeat(edges.take(owners) - stops + each, each)
     places = chosen.take(rows) + np.repeat(np.cumsum([0, *counts[:-1]]) - firsts, each)
     columns = [ledger.columns.get(name, -1) for _, name in entries]
-    facts = [
-        (column, batches[place].axis, batches[place].first)
-        for column, (place, _) in zip(columns, entries, strict=True)
-    ]
+    facts = [(ledger.find_number(name), batches[place].axis, batches[place].first) for place, name in entries]
     first = ledger.divide(np.repeat(facts, each, axis=0), np.concatenate(bounds).take(places, axis=0))
     marks = np.zeros(len(chosen), np.uint64)
     np.add.at(marks, rows, ledger.marks[first:])
