@@ -1,6 +1,7 @@
 """What nodes of chains cost beside their slices: copies, publications; and what riding along saves."""
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
@@ -57,8 +58,9 @@ class Extras:
         part = np.maximum(own.high - own.low, 0)
         is_more = (need.low < own.low) | (need.high > own.high) if need.axis != WHOLE else part < length
         moved = 2.0 * size_bytes * part / length / self._bandwidths
-        us = np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
-        return np.stack([us, np.zeros_like(us)], axis=2)
+        found = np.zeros((*part.shape, 2))
+        found[:, :, 0] = np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
+        return found
 
     def _copy_inputs(self, entry: Entry, taken: Floats) -> Floats:
         """Return what a concatenation costs as long as its inputs come from outside the chain.
@@ -68,12 +70,14 @@ class Extras:
         have one place for both, but where others send them parts of the output nothing may lie inside it.
         """
         node, copies = entry.member.node, entry.stretch.copies
-        is_discrete = self._is_discrete[None, :, None]
-        apart = np.where(is_discrete, taken, 0.0) if entry.is_published else np.zeros_like(taken)
-        taken = np.where(is_discrete, 0.0, taken)
-        whole = float(np.prod(self._graph.shape(node.output)))
+        apart = np.zeros_like(taken)
+        if self._is_discrete.any():
+            is_discrete = self._is_discrete[None, :, None]
+            apart = np.where(is_discrete & entry.is_published, taken, 0.0)
+            taken = np.where(is_discrete, 0.0, taken)
+        whole = float(prod(self._graph.shape(node.output)))
         for name in dict.fromkeys(node.inputs):
-            part = float(np.prod(self._graph.shape(name))) * node.inputs.count(name) / whole * taken
+            part = float(prod(self._graph.shape(name))) * node.inputs.count(name) / whole * taken
             copies[name] = copies.get(name, 0.0) + (part if entry.is_published else -part)
         return apart if entry.is_published else taken
 

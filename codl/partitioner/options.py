@@ -67,17 +67,13 @@ def make_options(
         limits_us: By first and last position, what no candidate of a chain may take longer than.
         known: By head, a single candidate that is the last one whatever it takes.
     """
-    heads = [
-        [batch for batch in head if batch.least_us <= _find_limit(batch, limits_us)]
-        + ([known[place]] if place in known else [])
-        for place, head in enumerate(heads)
-    ]
+    heads, limits = _keep_fast(heads, limits_us, known)
     batches = [batch for head in heads for batch in head]
     if not batches:
         return []
     counts = [len(batch.span_us) for batch in batches]
     starts = np.cumsum([0, *counts])
-    chosen, owners = _find_best(batches, counts, limits_us)
+    chosen, owners = _find_best(batches, counts, limits)
     chosen += starts[owners]
     busy = np.concatenate([batch.busy_us for batch in batches]).take(chosen, axis=0)
     sizes = np.bincount(owners, minlength=len(batches)).tolist()
@@ -128,21 +124,44 @@ def make_options(
 
 def choose_candidates(batch: ChainBatch) -> ChainBatch:
     """Return the candidates of a stretch that `make_options` takes."""
-    places, _ = _find_best([batch], [len(batch.span_us)])
+    places, _ = _find_best([batch], [len(batch.span_us)], [inf])
     return batch.choose(places)
 
 
-def _find_limit(batch: ChainBatch, limits_us: Limits) -> float:
-    return inf if batch.axis == WHOLE else limits_us.get((batch.first, batch.last), inf)
+def _keep_fast(
+    heads: Sequence[Sequence[ChainBatch]], limits_us: Limits, known: Mapping[int, ChainBatch]
+) -> tuple[list[list[ChainBatch]], list[float]]:
+    """Return the stretches of each head with candidates within their limits, known ones behind the others.
+
+    With them come what no candidate of each may take longer than.
+    """
+    found, limits = [], []
+    for place, head in enumerate(heads):
+        mine = []
+        for batch in head:
+            limit = inf if batch.axis == WHOLE else limits_us.get((batch.first, batch.last), inf)
+            if batch.least_us <= limit:
+                mine.append(batch)
+                limits.append(limit)
+        if place in known:
+            mine.append(known[place])
+            limits.append(inf)
+        found.append(mine)
+    return found, limits
 
 
 def _find_best(
-    batches: Sequence[ChainBatch], counts: Sequence[int], limits_us: Limits = NO_LIMITS
+    batches: Sequence[ChainBatch], counts: Sequence[int], limits_us: Sequence[float]
 ) -> tuple[Ints, Ints]:
-    """Return the best candidates of each stretch, counted within it, and the stretches' places."""
+    """Return the best candidates of each stretch, counted within it, and the stretches' places.
+
+    Args:
+        batches: The stretches.
+        counts: Candidates of each.
+        limits_us: By stretch, what none may take longer than.
+    """
     is_whole = np.array([batch.axis == WHOLE or len(batch.span_us) == 1 for batch in batches])[:, None]
-    limits = np.array([_find_limit(batch, limits_us) for batch in batches])[:, None]
-    sizes = np.array(counts)[:, None]
+    limits, sizes = np.array(limits_us)[:, None], np.array(counts)[:, None]
     table = np.full((len(batches), int(sizes.max())), np.inf)
     table[np.arange(table.shape[1]) < sizes] = np.concatenate([batch.span_us for batch in batches])
     ranked = np.argsort(table, axis=1, kind="stable")
