@@ -20,19 +20,27 @@ ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
 """Allowed values of the tile's parameters."""
 _SPARE_REGISTERS = 3
 """Registers that the end of a tile uses beside its accumulators; without them it passes through memory."""
-_WEIGHT_COST = 5
+_FEW_REGISTERS = 16
+"""Up to as many, vectors are short and tiles do less in a step: what is called FEW here is for these."""
+_WEIGHT_COST, _WEIGHT_COST_FEW = 5, 2.5
 """Work of a vector of weights from a core's second-level cache, in products of a vector.
 
-Source: 4 x 4 vectors take 1.1 times as long a product as 6 x 4 on Emerald Rapids; on Zen 5 as long.
+Source: 4 x 4 vectors take 1.1 times as long a product as 6 x 4 on Emerald Rapids; on Zen 5 as long. On Zen 3
+4 x 3 take 0.95 to 1 times as long as 5 x 2.
 """
-_LEAST_STEPS = 1024
-"""Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles."""
+_LEAST_STEPS, _LEAST_STEPS_FEW = 1024, 4096
+"""Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles.
+
+Source of the second: 14 1x1 convolutions of the benchmark networks on Zen 3 take 0.95 times as long as with
+1024, with both CPU drivers, one core and two.
+"""
 _ITEMS_PER_UNIT = 16
 """Work-items for each compute unit where there are enough tiles: the last ones leave a unit idle briefly."""
 _TILE_COST, _ROW_COST, _STORE_COST, _SPILL_COST = 10.0, 4.0, 2.0, 60.0
 """Work of a tile, of each of its rows, of storing one vector, and of too few registers, in cycles.
 
 Source: fitted to 1x1 convolutions of the benchmark networks on AVX-512 with Intel's driver, every tile tried.
+Where there are 16 registers all good tiles use all of them, and none was seen to take longer for it (Zen 3).
 """
 
 
@@ -100,8 +108,10 @@ def list_tiles(lanes: int, width: int, registers: int) -> Tiles:
     ]
     found = [tile for tile in found if _count_registers(tile, width) <= registers]
     rows, vectors = (np.array([tile[name] for tile in found], np.int64) for name in ("MR", "VECTORS"))
-    spills = np.array([_count_registers(tile, width, _SPARE_REGISTERS) > registers for tile in found])
-    steps = [rows * vectors, rows + vectors, _WEIGHT_COST * vectors, np.full_like(rows, 8)]
+    is_few = registers <= _FEW_REGISTERS
+    spare, weight_cost = (0, _WEIGHT_COST_FEW) if is_few else (_SPARE_REGISTERS, _WEIGHT_COST)
+    spills = np.array([_count_registers(tile, width, spare) > registers for tile in found])
+    steps = [rows * vectors, rows + vectors, weight_cost * vectors, np.full_like(rows, 8)]
     return Tiles(
         parameters=tuple(found),
         rows=rows,
@@ -117,7 +127,7 @@ def count_panels(channels: int, parameters: Parameters) -> int:
 
 
 def share_tiles(
-    tiles: IntArray, panels: IntArray, images: IntArray, *, depth: int, units: int
+    tiles: IntArray, panels: IntArray, images: IntArray, *, depth: int, info: DeviceInfo
 ) -> tuple[IntArray, IntArray]:
     """Return tiles and panels of a work-item: several tiles of one panel, or all panels of its tiles.
 
@@ -126,10 +136,11 @@ def share_tiles(
         panels: [count] Its panels.
         images: [count] Its images or matrices.
         depth: Steps of K.
-        units: Compute units, which short work-items still are enough for.
+        info: The device, for whose compute units short work-items still are enough.
     """
-    fair = np.maximum(tiles * images * panels // (_ITEMS_PER_UNIT * units), 1)
-    wanted = np.minimum(fair, -(-_LEAST_STEPS // depth))
+    least = _LEAST_STEPS if info.vector_registers > _FEW_REGISTERS else _LEAST_STEPS_FEW
+    fair = np.maximum(tiles * images * panels // (_ITEMS_PER_UNIT * info.units), 1)
+    wanted = np.minimum(fair, -(-least // depth))
     item_panels = np.where(wanted >= panels, panels, 1)
     return np.clip(wanted // item_panels, 1, tiles), item_panels
 

@@ -59,7 +59,7 @@ def _describe(
     )
     panels = last_panel + 1 - panel_begin
     tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
-    item_tiles, item_panels = share_tiles(tiles, panels, extent[:, 0], depth=depth, units=info.units)
+    item_tiles, item_panels = share_tiles(tiles, panels, extent[:, 0], depth=depth, info=info)
     global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     busiest = items * item_panels * item_tiles

@@ -67,7 +67,7 @@ def _describe(
     panel_begin, panel_end = begin[:, 3] // panel, ceil_div(end[:, 3], panel)
     panels, matrices = panel_end - panel_begin, (end[:, 0] - begin[:, 0]) * (end[:, 1] - begin[:, 1])
     tiles = ceil_div(end[:, 2] - begin[:, 2], parameters["MR"])
-    item_tiles, item_panels = share_tiles(tiles, panels, matrices, depth=depth, units=info.units)
+    item_tiles, item_panels = share_tiles(tiles, panels, matrices, depth=depth, info=info)
     global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), matrices], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     busiest = items * item_panels * item_tiles
