@@ -145,7 +145,8 @@ def _format_row(row: RowModel) -> dict[str, Any]:
         told["layers"] = format_layers(row.layers)
     if row.known is not None:
         told["known"] = _format_quality(row.known)
-    return told
+    doubts = {"doubt": row.doubt, "known_doubt": row.known_doubt}
+    return told | {name: round(value, 4) for name, value in doubts.items() if value is not None}
 
 
 def _format_quality(quality: Quality) -> dict[str, float]:
@@ -256,12 +257,18 @@ def parse_neighbour(told: Any, where: str) -> Neighbour:
 def _parse_row(told: Any, where: str) -> RowModel:
     entries = _entries(told, where)
     known = entries.get("known")
+    doubts = {
+        name: read_number(entries[name], f"{where}.{name}", largest=LARGEST_US)
+        for name in ("doubt", "known_doubt")
+        if entries.get(name) is not None
+    }
     return RowModel(
         digest=_text(entries.get("digest"), f"{where}.digest"),
         model=_parse_checked_model(entries, where),
         quality=_parse_quality(entries.get("quality"), f"{where}.quality"),
         layers=parse_layers(entries.get("layers", {}), f"{where}.layers"),
         known=None if known is None else _parse_quality(known, f"{where}.known"),
+        **doubts,
     )
 
 

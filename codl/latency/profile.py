@@ -92,11 +92,20 @@ class RowModel:
     """Mark of a layer that was measured itself -> logarithm of its time over the model's."""
     known: Quality | None = None
     """For other slices of layers that were measured; None where nobody knows."""
+    doubt: float | None = None
+    """Relative error that two of three slices of layers stay within that nobody measured; None: not known."""
+    known_doubt: float | None = None
+    """As `doubt`, for other slices of layers that were measured."""
 
     def find_uncertainty(self, mark: str) -> float:
-        """Return the typical relative error for slices of a layer: less where it was measured itself."""
-        is_known = self.known is not None and mark in self.layers
-        return self.known.rmspe if self.known is not None and is_known else self.quality.rmspe
+        """Return the typical relative error for slices of a layer: less where it was measured itself.
+
+        Where it is not known how far two of three lie away, the root of the mean squared error stands for
+        that, which a few samples that were measured wrongly make many times larger.
+        """
+        if self.known is not None and mark in self.layers:
+            return self.known.rmspe if self.known_doubt is None else self.known_doubt
+        return self.quality.rmspe if self.doubt is None else self.doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

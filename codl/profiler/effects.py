@@ -21,6 +21,8 @@ _FEW = 8
 _CLIPPED = 0.7
 """Logarithm beyond which a residual says no more: what is twice as slow was measured wrongly."""
 _TO_DEVIATION = 1.4826
+TWO_OF_THREE = 100 * 0.6827
+"""Percentile of what lies within a standard deviation where errors are normal."""
 
 
 def find_effects(residuals: Series, groups: Sequence[str]) -> dict[str, float]:
@@ -41,6 +43,24 @@ def find_effects(residuals: Series, groups: Sequence[str]) -> dict[str, float]:
     )
     shrunk = middles * counts / (counts + within**2 / between)
     return dict(zip(names.tolist(), shrunk.tolist(), strict=True))
+
+
+def find_spread(residuals: Series, groups: Sequence[str]) -> float | None:
+    """Return how far two of three samples lie from the mean of their group's others; None from few.
+
+    Args:
+        residuals: As in `find_effects`.
+        groups: As in `find_effects`.
+    """
+    _, inverse, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    clipped = np.clip(residuals, -_CLIPPED, _CLIPPED)
+    others = counts[inverse] - 1
+    sums = np.bincount(inverse, weights=clipped)[inverse]
+    is_one_of_some = others > 0
+    if is_one_of_some.sum() < _FEW:
+        return None
+    away = clipped - (sums - clipped) / np.maximum(others, 1)
+    return float(np.percentile(np.abs(away[is_one_of_some]), TWO_OF_THREE))
 
 
 def _find_within(differences: Series, counts: Series) -> float:

@@ -18,7 +18,7 @@ from codl.errors import ProfileError
 from codl.latency.features import FloatMatrix, is_special, stage_of
 from codl.latency.linear import LinearModel
 from codl.latency.profile import Quality
-from codl.profiler.effects import find_effects
+from codl.profiler.effects import TWO_OF_THREE, find_effects, find_spread
 
 try:
     from sklearn.linear_model import LinearRegression
@@ -58,6 +58,10 @@ class Fitted:
     """For layers that taught nothing."""
     known: Quality
     """For samples that taught nothing, of layers others of which did."""
+    doubt: float | None = None
+    """Relative error that two of three samples of `quality` stay within; None of none."""
+    known_doubt: float | None = None
+    """How far two of three samples lie from what others of their layers say; None from few."""
     errors: Times
     """Relative error of each sample under the final model, predicted / measured - 1."""
     unseen_us: Times
@@ -100,7 +104,17 @@ def fit_row(
     held, learned = split_examined(groups, is_chosen)
     quality, unseen[held] = lesson.examine(held, learned)
     known, _ = lesson.examine(*split_examined([f"{place:06}" for place in range(len(us))], is_chosen))
-    return Fitted(model=model, effects=effects, quality=quality, known=known, errors=errors, unseen_us=unseen)
+    doubts = np.abs(unseen[held] / us[held] - 1)
+    return Fitted(
+        model=model,
+        effects=effects,
+        quality=quality,
+        known=known,
+        doubt=float(np.percentile(doubts, TWO_OF_THREE)) if len(doubts) else None,
+        known_doubt=find_spread(lesson.find_residuals(model), lesson.layers.tolist()),
+        errors=errors,
+        unseen_us=unseen,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +130,12 @@ class _Lesson:
 
     def find_effects(self, model: LinearModel, learned: npt.NDArray[np.bool_]) -> dict[str, float]:
         """Return what layers take beyond a model, from some of the samples."""
-        plain = np.maximum(predict(model, self.names, self.values[learned]), _LEAST_US)
-        return find_effects(np.log(self.us[learned] / plain), self.layers[learned].tolist())
+        return find_effects(self.find_residuals(model)[learned], self.layers[learned].tolist())
+
+    def find_residuals(self, model: LinearModel) -> Times:
+        """Return the logarithms of what samples take over what a model says."""
+        plain = np.maximum(predict(model, self.names, self.values), _LEAST_US)
+        return np.asarray(np.log(self.us / plain))
 
     def predict(self, model: LinearModel, effects: Mapping[str, float]) -> Times:
         """Return what a model says with what is known of layers."""

@@ -43,6 +43,8 @@ class Lesson:
             quality=self.fitted.quality,
             layers=self.fitted.effects,
             known=self.fitted.known,
+            doubt=self.fitted.doubt,
+            known_doubt=self.fitted.known_doubt,
         )
 
     def find_worst(self, count: int) -> tuple[Layer, ...]:

@@ -91,6 +91,14 @@ def test_slices_of_a_measured_layer_take_what_it_was_seen_to_take(predictor: Pre
     assert (plain.uncertainty, known.uncertainty) == (row.quality.rmspe, 0.02)
 
 
+def test_uncertainty_is_what_two_of_three_stay_within_where_that_is_known() -> None:
+    row = replace(make_profile(INFO).rows["conv2d_gemm__buffer"], layers={"0" * 10: 0.1})
+    told = replace(row, known=replace(row.quality, rmspe=9.0), doubt=0.05, known_doubt=0.03)
+
+    assert [told.find_uncertainty(mark) for mark in ("", "0" * 10)] == [0.05, 0.03]
+    assert row.find_uncertainty("") == row.quality.rmspe
+
+
 def test_layer_of_another_program_is_another_layer() -> None:
     chosen = {"MR": 1, "NR": 1}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codl.profiler.effects import find_effects
+from codl.profiler.effects import find_effects, find_spread
 
 RNG = np.random.default_rng(0)
 
@@ -61,3 +61,18 @@ def test_few_samples_have_small_effects(count: int) -> None:
 
     assert len(found) == count
     assert all(0 <= effect <= 0.2 for effect in found.values())
+
+
+def test_spread_is_that_of_samples_around_their_groups_others_whatever_outliers_do() -> None:
+    names = [str(place // 4) for place in range(4000)]
+    residuals = np.repeat(RNG.normal(0, 0.3, 1000), 4) + RNG.normal(0, 0.05, 4000)
+    residuals[::50] = 5.0
+
+    found = find_spread(residuals, names)
+
+    assert found is not None
+    assert 0.05 < found < 0.07
+
+
+def test_samples_without_others_of_their_group_have_no_spread() -> None:
+    assert find_spread(np.zeros(20), [str(place) for place in range(20)]) is None

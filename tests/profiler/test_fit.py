@@ -165,6 +165,9 @@ def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> Non
     assert fitted.quality.pm10 < 0.6
     assert fitted.known.pm10 > 0.9
     assert fitted.known.rmspe < fitted.quality.rmspe
+    assert fitted.doubt is not None
+    assert fitted.known_doubt is not None
+    assert fitted.known_doubt < 0.02 < 0.1 < fitted.doubt
     assert len(fitted.effects) == 100
 
 
