@@ -63,7 +63,7 @@ def test_launches_of_one_device_do_not_overlap(sharing: Sharing, device: str) ->
 @pytest.mark.parametrize("device", PAIR)
 def test_waits_end_after_what_they_wait_for(device: str) -> None:
     events = [e for e in trace(Sharing.COHERENT).events if e.device == device]
-    waits = (EventKind.WAIT, EventKind.READ)  # what a device with memory of its own is read of is waited for, too
+    waits = (EventKind.WAIT, EventKind.READ)  # a read waits for the device
     last_wait = max(e.start_us + e.duration_us for e in events if e.kind in waits)
 
     assert all(e.start_us + e.duration_us <= last_wait for e in events)
