@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from codl.catalog.stored import load_databases
 from codl.devices.awake import attentive_host
@@ -21,12 +20,13 @@ from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
 from codl.devices.timing import lead_in, summarise_ratios, time_call
 from codl.executor.compile import compile_plan
 from codl.executor.run import Executable
-from codl.executor.trace import KERNELS, EventKind
+from codl.executor.trace import KERNELS, Entry, EventKind
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_single
 from codl.plan.steps import Plan
+from codl.session.playback import split_at_meetings
 
 _WARMUP = 2
 _US = 1e6
@@ -102,31 +102,33 @@ def _find_busy_us(executable: Executable, feeds: Mapping[str, Any], *, is_alone:
     Args:
         executable: Compiled for devices with profiling.
         feeds: The network's inputs.
-        is_alone: Whether every kernel is waited for before anything else is done.
+        is_alone: Whether the devices compute their kernels of a stretch one after the other.
     """
     executable.run(feeds)
-    stretches: list[list[tuple[int, Any]]] = [[]]
+    total_us = 0.0
     with attentive_host():
-        for call, label in executable.entries:
-            result: Any = call()
-            if label is None:
-                continue
-            if label.kind is EventKind.WAIT:
-                stretches.append([])
-            elif label.kind in KERNELS:
-                stretches[-1].append((label.device, result))
-                if is_alone:
-                    executable.devices[label.device].finish()
-        for device in executable.devices:
-            device.finish()
-    return sum(map(partial(_find_longest_us, count=len(executable.devices)), stretches))
+        for stretch in split_at_meetings(executable.entries):
+            kernels: list[list[Any]] = [[] for _ in executable.devices]
+            for call, label in sorted(stretch, key=_find_turn) if is_alone else stretch:
+                if label is None or label.kind not in KERNELS:
+                    call()
+                    continue
+                if is_alone and not kernels[label.device]:
+                    for device in executable.devices:
+                        device.finish()
+                kernels[label.device].append(call())
+            for device in executable.devices:  # else one may begin when the other is done
+                device.queue.flush()
+            for device in executable.devices:
+                device.finish()
+            total_us += max(sum(map(count_ns, events)) for events in kernels) * SECONDS_PER_NS * _US
+    return total_us
 
 
-def _find_longest_us(kernels: Sequence[tuple[int, Any]], *, count: int) -> float:
-    sums: npt.NDArray[np.float64] = np.zeros(count)
-    for device, event in kernels:
-        sums[device] += SECONDS_PER_NS * count_ns(event) * _US
-    return float(sums.max())
+def _find_turn(entry: Entry) -> int:
+    """Return when a call is made where devices take turns: the host's first, then kernels by device."""
+    label = entry[1]
+    return -1 if label is None or label.kind not in KERNELS else label.device
 
 
 def _time_operators(executable: Executable, feeds: Mapping[str, Any]) -> dict[str, float]:

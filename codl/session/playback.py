@@ -142,7 +142,7 @@ def _find_calls(executable: Executable, nodes: Collection[str]) -> tuple[list[Ca
     before: list[Call] = []
     after: list[Call] = []
     found: list[Call] = []
-    for part in _split_at_meetings(executable.entries):
+    for part in split_at_meetings(executable.entries):
         chosen: list[Call] = []
         for call, label in part:
             device = None if label is None or label.kind not in KERNELS else label.device
@@ -154,7 +154,7 @@ def _find_calls(executable: Executable, nodes: Collection[str]) -> tuple[list[Ca
     return after + before, found
 
 
-def _split_at_meetings(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def split_at_meetings(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     """Yield the parts of a run, each up to where the host waits for devices."""
     part: list[Entry] = []
     for call, label in entries:
