@@ -126,7 +126,10 @@ def _find_busy_us(executable: Executable, feeds: Mapping[str, Any], *, is_alone:
 
 
 def _find_turn(entry: Entry) -> int:
-    """Return when a call is made where devices take turns: the host's first, then kernels by device."""
+    """Return when a call is made where devices take turns: the host's first, then kernels by device.
+
+    What the host copies behind a kernel it copies before it so: times are right, values are not.
+    """
     label = entry[1]
     return -1 if label is None or label.kind not in KERNELS else label.device
 
