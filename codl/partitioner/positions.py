@@ -65,12 +65,12 @@ class Ruler:
     @property
     def is_split(self) -> bool:
         """Whether two more slices are looked at, behind all others, that end within tiles of rows."""
-        return _is_split(self.axis, self.granule, self.is_complete)
+        return self.axis == _ROWS and self.granule > 1 and not self.is_complete
 
     @property
-    def step(self) -> int:
-        """Slices that end at a multiple of it are told of truly."""
-        return 1 if self.is_complete or self.is_split else self.granule
+    def sampled(self) -> frozenset[int] | None:
+        """Positions that are looked at; None for all."""
+        return None if self.is_complete else _list_sampled(self.length, self.granule)
 
     @property
     def count(self) -> int:
@@ -175,8 +175,9 @@ def _list_positions(length: int, granule: int) -> Ints:
     return np.append(np.arange(0, length, step), length)
 
 
-def _is_split(axis: int, granule: int, is_complete: bool) -> bool:
-    return axis == _ROWS and granule > 1 and not is_complete
+@lru_cache(maxsize=512)
+def _list_sampled(length: int, granule: int) -> frozenset[int]:
+    return frozenset(_list_positions(length, granule).tolist())
 
 
 def _find_middle(count: int) -> int:

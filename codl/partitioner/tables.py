@@ -29,10 +29,10 @@ class AxisTable:
     """Slices of an operator along one axis."""
 
     length: int
+    sampled: frozenset[int] | None
+    """Positions that were predicted; None for all."""
     granule: int
     """Positions that kernels compute at once: cuts elsewhere cost as much as the next one here."""
-    step: int
-    """Positions that are multiples of it are told of truly; others in between are taken for the next edge."""
     slices: Floats
     """[device, 2 * length + 3, 2] Time and memory's part of it, us: `head`, `tail`, then nothing."""
     needs: tuple[Need, ...]
@@ -112,7 +112,7 @@ class Tables:
         )
 
     def look_up(self, node: Node, device: int, region: Region) -> tuple[float, float] | None:
-        """Return time and memory's part of it, us, of a slice along one axis; None where no table knows it.
+        """Return time and memory's part of it, us, of a slice that a table has been asked for; else None.
 
         No input lies inside the output.
         """
@@ -125,17 +125,11 @@ class Tables:
         if len(cut) > 1 or known is None:
             return None
         low, high = region.begin[cut[0]], region.end[cut[0]]
-        if low % known.step or (high % known.step and high < known.length):
+        if low and high < known.length:
             return None
-        mine = known.slices[device]
-        if not low:
-            us, memory_us = mine[high].tolist()
-            return us, memory_us
-        tail = known.length + 1
-        us, memory_us = mine[tail + low].tolist()
-        if high < known.length:
-            (first, first_slow), (whole, whole_slow) = mine[[high, tail]].tolist()
-            us, memory_us = max(us + first - whole, 0.0), max(memory_us + first_slow - whole_slow, 0.0)
+        if known.sampled is not None and (low or high) not in known.sampled:
+            return None
+        us, memory_us = (known.tail[device, low] if low else known.head[device, high]).tolist()
         return us, memory_us
 
     @cached_property
@@ -224,8 +218,8 @@ def _make_axes(
     for (place, ruler, _), stop in zip(wanted, stops.tolist(), strict=True):
         found[place][ruler.axis] = AxisTable(
             length=ruler.length,
+            sampled=ruler.sampled,
             granule=ruler.granule,
-            step=ruler.step,
             slices=slices[:, stop - 2 * ruler.length - 3 : stop],
             needs=needs[place][ruler.axis],
         )

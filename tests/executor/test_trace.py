@@ -62,9 +62,10 @@ def test_launches_of_one_device_do_not_overlap(sharing: Sharing, device: str) ->
 
 @pytest.mark.parametrize("device", PAIR)
 def test_waits_end_after_what_they_wait_for(device: str) -> None:
-    events = [e for e in trace(Sharing.COHERENT).events if e.device == device]
-    waits = (EventKind.WAIT, EventKind.READ)  # a read waits for the device
-    last_wait = max(e.start_us + e.duration_us for e in events if e.kind in waits)
+    # A read, of a device with memory of its own, waits for itself.
+    reading = EventKind.READ
+    events = [e for e in trace(Sharing.COHERENT).events if e.device == device and e.kind is not reading]
+    last_wait = max(e.start_us + e.duration_us for e in events if e.kind is EventKind.WAIT)
 
     assert all(e.start_us + e.duration_us <= last_wait for e in events)
 
