@@ -12,7 +12,7 @@ from codl.catalog.spec import LaunchBatch, Scalar
 from codl.ir.regions import IntArray
 from codl.machine import DeviceInfo
 
-_MOST_LOCAL_BYTES = 1 << 20
+_MOST_LOCAL_BYTES = 1 << 18
 """No launch description makes use of more local memory."""
 _GROUP = 64
 """Work-items of the largest work-group that a launch description chooses by a device's limit."""

@@ -23,6 +23,10 @@ from tests.catalog.nodes import NODES, device_info, sample
 from tests.latency.profiles import QUALITY, make_profile
 
 
+_KNOWN_LOCAL_BYTES = 256 << 10
+"""Local memory beyond which descriptions do not change."""
+
+
 def _predictor(info: DeviceInfo) -> Predictor:
     """Return a predictor that has measured every second node of the graph itself."""
     profile = make_profile(info)
@@ -204,14 +208,14 @@ def test_descriptions_are_equal_where_all_facts_are_that_they_depend_on(name: st
         name="other",
         driver="other",
         device_name="other",
-        local_memory_bytes=max(1 << 20, info.local_memory_bytes) * 3,
+        local_memory_bytes=_KNOWN_LOCAL_BYTES * 5,
         max_work_group_size=info.max_work_group_size * 2,
         work_group_multiple=info.work_group_multiple * 2,
         global_memory_bytes=info.global_memory_bytes * 2,
         has_fp16=not info.has_fp16,
         is_unified=not info.is_unified,
     )
-    info = replace(info, local_memory_bytes=max(1 << 20, info.local_memory_bytes))
+    info = replace(info, local_memory_bytes=_KNOWN_LOCAL_BYTES)
     chosen = _predictor(info).choose(node, graph)
     found = [
         chosen.implementation.describe(
