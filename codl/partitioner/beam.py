@@ -6,9 +6,9 @@ from itertools import accumulate
 
 import numpy as np
 
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.ledger import Words
 from codl.partitioner.options import Options
-from codl.partitioner.positions import Floats, Ints
 from codl.partitioner.states import Origin, Seats, States
 
 BEAM = 8

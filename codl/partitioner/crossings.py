@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codl.partitioner.arrays import Flags, Floats, Ints
 from codl.partitioner.ledger import Ledger, Words
 from codl.partitioner.moves import MoveCosts
-from codl.partitioner.positions import Flags, Floats, Ints
 from codl.partitioner.sending import Sizes
 
 

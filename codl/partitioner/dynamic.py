@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from codl.ir.graph import Graph
+from codl.partitioner.arrays import Flags, Floats
 from codl.partitioner.beam import BEAM, Arrivals, Beam, Columns
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.crossings import Crossings
@@ -24,7 +25,6 @@ from codl.partitioner.ledger import Ledger, Words
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import NO_LIMITS, Limits, Options, make_options
 from codl.partitioner.order import Unit
-from codl.partitioner.positions import Flags, Floats
 from codl.partitioner.sending import Sending
 from codl.partitioner.states import Choice, Seats, State, States
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from codl.ir.graph import Node
 from codl.ir.ops import Concat
+from codl.partitioner.arrays import Floats
 from codl.partitioner.chains import WHOLE, Reading
 from codl.partitioner.pairs import Group
-from codl.partitioner.positions import Floats
 from codl.partitioner.stretches import Entry
 from codl.partitioner.tables import Tables
 from codl.plan.sharing import Arrangement, Sharing

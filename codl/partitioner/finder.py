@@ -10,13 +10,14 @@ from functools import cached_property, reduce
 import numpy as np
 
 from codl.ir.graph import Graph, Node
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import WHOLE, ChainBatch, Reading, make_single
 from codl.partitioner.dominance import Ways
 from codl.partitioner.extras import Extras
 from codl.partitioner.lookup import Lookup
 from codl.partitioner.needs import Need
 from codl.partitioner.order import Unit
-from codl.partitioner.positions import FAR, Floats, Ints, cut_axis, list_intervals, list_shares
+from codl.partitioner.positions import FAR, cut_axis, list_intervals, list_shares
 from codl.partitioner.slowdowns import Slowdowns
 from codl.partitioner.stretches import Entry, Member, Stretch, keep, list_starts
 from codl.partitioner.tables import Tables

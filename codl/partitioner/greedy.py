@@ -12,11 +12,11 @@ from math import prod
 import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
-from codl.partitioner.positions import Floats, Ints
 from codl.partitioner.states import Choice
 
 WINDOW = 0.3

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from codl.partitioner.arrays import Flags, Floats, Ints
 from codl.partitioner.chains import WHOLE
-from codl.partitioner.positions import Flags, Floats, Ints
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 _ODD = 0x9E3779B97F4A7C15

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.needs import Need
-from codl.partitioner.positions import FAR, Floats, Ints
+from codl.partitioner.positions import FAR
 from codl.partitioner.tables import AxisTable
 
 

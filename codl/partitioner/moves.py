@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from codl.latency.predictor import Predictor
-from codl.partitioner.positions import Floats, Ints
+from codl.partitioner.arrays import Floats, Ints
 from codl.plan.sharing import Arrangement, Sharing
 
 

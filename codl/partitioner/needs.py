@@ -9,8 +9,9 @@ from codl.ir.boxes import Region
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d, Pool2d
 from codl.ir.regions import input_window
+from codl.partitioner.arrays import Flags, Ints
 from codl.partitioner.outlines import Outline
-from codl.partitioner.positions import Flags, Ints, Ruler
+from codl.partitioner.positions import Ruler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from math import inf
 
 import numpy as np
 
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.ledger import Ledger, Words
-from codl.partitioner.positions import Floats, Ints
 
 _BEST_CUTS = 6
 """Candidates of a chain: those that take least by themselves."""

@@ -9,7 +9,8 @@ from codl.ir.graph import Graph, Node, Shape
 from codl.ir.regions import OutputBoxes
 from codl.latency.predictor import Predictor
 from codl.latency.questions import Question
-from codl.partitioner.positions import Flags, Ruler, list_boxes, list_rulers
+from codl.partitioner.arrays import Flags
+from codl.partitioner.positions import Ruler, list_boxes, list_rulers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
 from codl.latency.questions import Question, answer_questions
-from codl.partitioner.positions import Flags, Floats
+from codl.partitioner.arrays import Flags, Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

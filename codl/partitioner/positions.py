@@ -1,27 +1,23 @@
-"""Where axes are cut to see what slices take: which axes, which places, and what lies between them."""
+"""Where axes are cut to see what slices take: which axes, which places; and candidates for cuts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import lcm
 
 import numpy as np
-import numpy.typing as npt
 
 from codl.catalog.spec import Parameters
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Node
+from codl.partitioner.arrays import Flags, Floats, Ints
+from codl.partitioner.spreads import ROWS, Spread, find_middle, find_spread, list_knots
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 FAR = 1 << 40
 """Where empty intervals begin, so that a hull with them is the other one."""
-_ROWS = 2
-"""The axis of images that some kernels compute in tiles."""
-_MOST_POSITIONS = 48
-"""Places along an axis whose slices are predicted; between them times are interpolated."""
+_MOST_ROWS = 384
+"""Rows of images up to which each of them is a place whose slices are predicted: halos end at any of them."""
 _LONGEST_AXIS = 4096
 """What is longer, such as a list of all anchors of a detector, is no axis to cut along."""
 _WIDEST_PANEL = 32
@@ -65,12 +61,12 @@ class Ruler:
     @property
     def is_split(self) -> bool:
         """Whether two more slices are looked at, behind all others, that end within tiles of rows."""
-        return self.axis == _ROWS and self.granule > 1 and not self.is_complete
+        return self.axis == ROWS and self.granule > 1 and not self.is_complete
 
     @property
-    def sampled(self) -> frozenset[int] | None:
-        """Positions that are looked at; None for all."""
-        return None if self.is_complete else _list_sampled(self.length, self.granule)
+    def places(self) -> Mapping[int, int]:
+        """By position that is looked at, where it stands among those."""
+        return _find_places(self.axis, self.length, self.granule)
 
     @property
     def count(self) -> int:
@@ -78,31 +74,10 @@ class Ruler:
         return 2 * len(self.positions) + 2 * self.is_split
 
     @property
-    def spread(self) -> "Spread":
-        """How times at the places that are looked at become times at all places."""
-        return _find_spread(self.length, self.granule, self.is_complete, self.is_split)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Slices from the start to all places, from there to the end, and of nothing: from those looked at.
-
-    At granules' edges, linear between samples. Within a tile of rows times rise as much as in one that is
-    looked at; cut between channels it takes as long as to the next edge.
-    """
-
-    before: Ints
-    """[2 * length + 3] Sample before each place, counted from a ruler's first box."""
-    after: Ints
-    """As ``before``, the one behind it."""
-    part: Floats
-    """How far a place is from the one before it to the one behind it, in [0, 1]."""
-    inside: Ints
-    """[-] Places within tiles."""
-    pairs: Ints
-    """[-, 2] For each of them, samples at an edge and next to it, within its tile."""
-    distances: Floats
-    """[-] How far each is from the edge that it is taken for."""
+    def spread(self) -> Spread:
+        """How times at the places that are looked at become those that plans are sought by."""
+        is_tiled = self.axis == ROWS
+        return find_spread(self.length, self.granule, is_complete=self.is_complete, is_tiled=is_tiled)
 
 
 def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameters]) -> list[Ruler]:
@@ -110,7 +85,7 @@ def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameter
     found, start = [], 1
     for axis in list_axes(shape):
         granule = _find_granule(node, axis, shape, parameters)
-        positions = _list_positions(shape[axis], granule)
+        positions = _list_positions(axis, shape[axis], granule)
         found.append(Ruler(axis=axis, granule=granule, positions=positions, start=start))
         start += found[-1].count
     return found
@@ -133,7 +108,7 @@ def list_boxes(shape: Sequence[int], rulers: Sequence[Ruler]) -> tuple[Boxes, Fl
         end[first, ruler.axis], begin[last, ruler.axis] = ruler.length, 0
         is_empty[[first, last]] = True
         if ruler.is_split:
-            edge = int(ruler.positions[_find_middle(len(ruler.positions))])
+            edge = find_middle(ruler.positions)
             end[ruler.tails.stop, ruler.axis] = edge - 1
             begin[ruler.tails.stop + 1, ruler.axis] = edge + 1
     return Boxes(begin, end), is_empty
@@ -152,7 +127,7 @@ def _find_granule(node: Node, axis: int, shape: Sequence[int], parameters: Seque
     if is_channel:
         granule = lcm(*(_find_panel(one) for one in parameters))
         granule = granule if granule <= _WIDEST_PANEL else max(map(_find_panel, parameters))
-    elif len(shape) == 4 and axis == _ROWS:
+    elif len(shape) == 4 and axis == ROWS:
         granule = getattr(node.op, "tile", (1, 1))[0]
     while granule > 1 and 2 * granule > shape[axis]:
         granule //= 2
@@ -166,69 +141,17 @@ def _find_panel(parameters: Parameters) -> int:
 
 
 @lru_cache(maxsize=512)
-def _list_positions(length: int, granule: int) -> Ints:
+def _list_positions(axis: int, length: int, granule: int) -> Ints:
     """Return the places of an axis that are predicted, its ends included."""
-    if length <= _MOST_POSITIONS:
+    if axis == ROWS and length <= _MOST_ROWS:
         return np.arange(length + 1)
-    count = -(-length // granule)
-    step = granule * -(-count // _MOST_POSITIONS)
-    return np.append(np.arange(0, length, step), length)
+    return list_knots(length, granule)
 
 
 @lru_cache(maxsize=512)
-def _list_sampled(length: int, granule: int) -> frozenset[int]:
-    return frozenset(_list_positions(length, granule).tolist())
-
-
-def _find_middle(count: int) -> int:
-    """Return which of so many samples others are next to."""
-    return count // 2
-
-
-@lru_cache(maxsize=512)
-def _find_spread(length: int, granule: int, is_complete: bool, is_split: bool) -> Spread:
-    if is_complete:
-        places, nothing = np.append(np.arange(2 * length + 2), 0), np.zeros(0, np.int64)
-        return Spread(
-            before=places,
-            after=places,
-            part=np.zeros(len(places)),
-            inside=nothing,
-            pairs=nothing.reshape(0, 2),
-            distances=np.zeros(0),
-        )
-    count = len(_list_positions(length, granule))
-    (up, up_part), (down, down_part) = (_find_neighbours(length, granule, up) for up in (True, False))
-    after = np.concatenate([up, down + count, [0]])
-    before = np.concatenate([up - 1, down - 1 + count, [0]])
-    full, middle = np.arange(length + 1), _find_middle(count)
-    ups = np.minimum(-(-full // granule) * granule, length) - full
-    downs = np.where(full == length, 0, full % granule)
-    distances = np.concatenate([ups, downs, [0]])
-    (inside,) = np.nonzero(distances * is_split)
-    pairs = np.where((inside <= length)[:, None], [middle, 2 * count], [middle + count, 2 * count + 1])
-    return Spread(
-        before=before,
-        after=after,
-        part=np.concatenate([up_part, down_part, [0.0]]),
-        inside=inside,
-        pairs=pairs,
-        distances=distances[inside].astype(np.float64),
-    )
-
-
-def _find_neighbours(length: int, granule: int, up: bool) -> tuple[Ints, Floats]:
-    """Return the sample behind every place, and how far a place is from the one before it."""
-    positions = _list_positions(length, granule)
-    full = np.arange(length + 1)
-    if up:
-        full = np.minimum(-(-full // granule) * granule, length)
-    else:
-        full = np.where(full == length, length, full // granule * granule)
-    after = np.clip(np.searchsorted(positions, full), 1, len(positions) - 1)
-    before = after - 1
-    part = (full - positions[before]) / (positions[after] - positions[before])
-    return after, part
+def _find_places(axis: int, length: int, granule: int) -> Mapping[int, int]:
+    """Return by position that is predicted where it stands among those."""
+    return {position: place for place, position in enumerate(_list_positions(axis, length, granule).tolist())}
 
 
 @lru_cache(maxsize=512)

@@ -7,10 +7,10 @@ from math import prod
 import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.partitioner.arrays import Floats
 from codl.partitioner.chains import WHOLE
 from codl.partitioner.ledger import list_parts
 from codl.partitioner.moves import MoveCosts
-from codl.partitioner.positions import Floats
 
 
 @dataclass(frozen=True, slots=True)

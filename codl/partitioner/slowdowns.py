@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from codl.latency.predictor import Predictor
-from codl.partitioner.positions import Floats
+from codl.partitioner.arrays import Floats
 
 
 class Slowdowns:

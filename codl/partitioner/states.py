@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.ledger import Ledger
 from codl.partitioner.options import Options
-from codl.partitioner.positions import Floats, Ints
 
 Origin = tuple[int, Options | int, int]
 """The state before, and what was done then: one of some options, or the host's step at a position."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codl.ir.graph import Node
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import Reading
-from codl.partitioner.positions import Floats, Ints
 from codl.partitioner.tables import AxisTable, NodeTable
 
 

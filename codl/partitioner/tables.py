@@ -17,11 +17,12 @@ from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
 from codl.latency.questions import answer_questions
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.needs import Need, find_needs
 from codl.partitioner.outlines import Outline, make_outlines
 from codl.partitioner.pairs import Pairs
-from codl.partitioner.positions import Floats, Ints, Spread
 from codl.partitioner.sorts import Sorts
+from codl.partitioner.spreads import Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +30,15 @@ class AxisTable:
     """Slices of an operator along one axis."""
 
     length: int
-    sampled: frozenset[int] | None
-    """Positions that were predicted; None for all."""
     granule: int
     """Positions that kernels compute at once: cuts elsewhere cost as much as the next one here."""
     slices: Floats
-    """[device, 2 * length + 3, 2] Time and memory's part of it, us: `head`, `tail`, then nothing."""
+    """[device, 2 * length + 3, 2] Time and memory's part of it, us: `head`, `tail`, then nothing. Plans are
+    sought by these."""
+    predicted: Floats
+    """[device, 2 * place, 2] What predictors say at some places: from the start, then to the end."""
+    places: Mapping[int, int]
+    """By position, where it stands among those."""
     needs: tuple[Need, ...]
     """By input, constants included."""
 
@@ -125,11 +129,10 @@ class Tables:
         if len(cut) > 1 or known is None:
             return None
         low, high = region.begin[cut[0]], region.end[cut[0]]
-        if low and high < known.length:
+        place = known.places.get(low or high)
+        if place is None or (low and high < known.length):
             return None
-        if known.sampled is not None and (low or high) not in known.sampled:
-            return None
-        us, memory_us = (known.tail[device, low] if low else known.head[device, high]).tolist()
+        us, memory_us = known.predicted[device, place + (len(known.places) if low else 0)].tolist()
         return us, memory_us
 
     @cached_property
@@ -215,12 +218,13 @@ def _make_axes(
     )
     slices = np.maximum(slices, 0.0, out=slices)
     slices[:, stops - 1] = 0.0
-    for (place, ruler, _), stop in zip(wanted, stops.tolist(), strict=True):
+    for (place, ruler, start), stop in zip(wanted, stops.tolist(), strict=True):
         found[place][ruler.axis] = AxisTable(
             length=ruler.length,
-            sampled=ruler.sampled,
             granule=ruler.granule,
             slices=slices[:, stop - 2 * ruler.length - 3 : stop],
+            predicted=values[:, start : start + 2 * len(ruler.positions)],
+            places=ruler.places,
             needs=needs[place][ruler.axis],
         )
     return found

@@ -22,7 +22,6 @@ from codl.machine import DeviceInfo
 from tests.catalog.nodes import NODES, device_info, sample
 from tests.latency.profiles import QUALITY, make_profile
 
-
 _KNOWN_LOCAL_BYTES = 256 << 10
 """Local memory beyond which descriptions do not change."""
 

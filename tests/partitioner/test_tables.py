@@ -58,3 +58,25 @@ def test_slices_take_what_predictors_say(name: str) -> None:
                 assert found == pytest.approx(exact, rel=0.02)
 
     assert known > len(graph.nodes)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "retinaface"])
+def test_rows_cost_just_what_predictors_say(name: str) -> None:
+    graph = load_model(build(name).SerializeToString()).graph
+    tables, known = Tables(graph, PREDICTORS), 0
+    for node in graph.nodes:
+        shape = graph.shape(node.output)
+        if len(shape) != 4 or 2 not in tables.find(node).axes:
+            continue
+        whole, height = Region.whole(shape), shape[2]
+        for low, high in ((0, height // 2), (0, height // 3), (height // 3, height)):
+            region = whole.cut(2, low, high)
+            if region.is_empty:
+                continue
+            found = tables.look_up(node, 1, region)
+            prediction = PREDICTORS[1].predict(node, graph, Boxes.of([region]))
+            exact = prediction.us[0], prediction.us[0] * prediction.memory_share[0]
+            assert found == pytest.approx(exact, rel=1e-12)
+            known += region != whole
+
+    assert known > len(graph.nodes)
