@@ -112,17 +112,17 @@ class Durations:
             launches: The last operator of each, what computes them all, the name of the device and the region
                 of the last one's output.
         """
-        wanted: dict[str, dict[tuple[str, str], tuple[Node, Selection, dict[Region, None]]]] = {}
+        wanted: dict[tuple[str, str], tuple[Node, dict[int, Selection], dict[Region, None]]] = {}
         for last, how, device, region in launches:
             key = last.name, how.implementation.name
             if (*key, device, region) not in self._together:
-                wanted.setdefault(device, {}).setdefault(key, (last, how, {}))[2][region] = None
-        for device, asked in wanted.items():
-            all_of_them = [(last, how, list(regions)) for last, how, regions in asked.values()]
-            found = time_launches(all_of_them, self.graph, self.predictors[device])
-            keys = [(*key, device, region) for key, (_, _, regions) in asked.items() for region in regions]
-            for known, us, slow in zip(keys, *(times.tolist() for times in found), strict=True):
-                self._together[known] = Time(us=us, memory_us=slow)
+                _, hows, regions = wanted.setdefault(key, (last, {}, {}))
+                hows[self._places[device]], regions[region] = how, None
+        names, predictors = list(self.predictors), list(self.predictors.values())
+        asked = [(last, hows, list(regions)) for last, hows, regions in wanted.values()]
+        for key, times in zip(wanted, time_launches(asked, self.graph, predictors), strict=True):
+            for (place, region), (us, memory_us) in times.items():
+                self._together[*key, names[place], region] = Time(us=us, memory_us=memory_us)
 
     def time_together(self, last: Node, how: Selection, device: str, region: Region) -> Time:
         """Return what a launch of several operators takes that `learn_together` was told of."""

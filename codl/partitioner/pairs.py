@@ -126,18 +126,24 @@ class Pairs:
     @cached_property
     def _wholes_us(self) -> Mapping[tuple[str, int, int], float]:
         """By last node, nodes before it and device, what a launch takes whole that a profile knows."""
-        found: dict[tuple[str, int, int], float] = {}
-        for device, predictor in enumerate(self._predictors):
-            launches, keys = [], []
-            for name in self._selections:
-                last = self._graph.nodes_by_name[name]
+        wanted: dict[tuple[str, int], dict[int, Selection]] = {}
+        for name in self._selections:
+            last = self._graph.nodes_by_name[name]
+            for device in range(len(self._predictors)):
                 for count, how in self.list_choices(last, device):
-                    if how is not None:
-                        launches.append((last, how, [Region.whole(self._graph.shape(last.output))]))
-                        keys.append((name, count, device))
-            us, _ = time_launches(launches, self._graph, predictor)
-            found |= dict(zip(reversed(keys), reversed(us.tolist()), strict=True))  # the preferred way counts
-        return found
+                    if how is not None:  # the preferred way counts
+                        wanted.setdefault((name, count), {}).setdefault(device, how)
+        lasts = [self._graph.nodes_by_name[name] for name, _ in wanted]
+        regions = [Region.whole(self._graph.shape(last.output)) for last in lasts]
+        launches = [
+            (last, hows, [region]) for last, hows, region in zip(lasts, wanted.values(), regions, strict=True)
+        ]
+        found = time_launches(launches, self._graph, self._predictors)
+        return {
+            (*key, device): times[device, region][0]
+            for key, hows, region, times in zip(wanted, wanted.values(), regions, found, strict=True)
+            for device in hows
+        }
 
     @cached_property
     def _selections(self) -> Mapping[str, Sequence[Sequence[tuple[int, Selection]]]]:
@@ -154,28 +160,34 @@ class Pairs:
 
 
 def time_launches(
-    launches: Sequence[tuple[Node, Selection, Sequence[Region]]], graph: Graph, predictor: Predictor
-) -> tuple[Floats, Floats]:
-    """Return what launches of several operators take on a device, and memory's part of it, in us.
+    launches: Sequence[tuple[Node, Mapping[int, Selection], Sequence[Region]]],
+    graph: Graph,
+    predictors: Sequence[Predictor],
+) -> list[dict[tuple[int, Region], tuple[float, float]]]:
+    """Return what launches of several operators take, by device and region, and memory's part of it, in us.
 
     Args:
-        launches: The last operator of each, what computes them, and regions of the last one's output.
+        launches: The last operator of each, by device what computes all, regions of the last one's output.
         graph: The network.
-        predictor: Of the device; it knows all of `launches`.
-
-    Returns:
-        Both for all regions, one launch's after the other's.
+        predictors: Of the devices; each knows what it is asked about.
     """
-    if not launches:
-        return np.empty(0), np.empty(0)
-    nodes = [node for node, _, _ in launches]
-    outs = OutputBoxes.find_all(nodes, graph, [Boxes.of(regions) for _, _, regions in launches])
-    questions = [
-        Question(node=node, out=out, selections=(how,))
-        for (node, how, _), out in zip(launches, outs, strict=True)
-    ]
-    found = answer_questions(questions, graph, [predictor])
-    return found.us[0], found.memory_us[0]
+    found: list[dict[tuple[int, Region], tuple[float, float]]] = [{} for _ in launches]
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, (_, hows, _) in enumerate(launches):
+        alike.setdefault(tuple(hows), []).append(place)
+    for devices, places in alike.items():
+        asked = [launches[place] for place in places]
+        nodes, boxes = [node for node, _, _ in asked], [Boxes.of(regions) for _, _, regions in asked]
+        questions = [
+            Question(node=node, out=out, selections=tuple(hows.values()))
+            for (node, hows, _), out in zip(asked, OutputBoxes.find_all(nodes, graph, boxes), strict=True)
+        ]
+        answers = answer_questions(questions, graph, [predictors[device] for device in devices])
+        keys = [(place, region) for place in places for region in launches[place][2]]
+        for device, *times in zip(devices, answers.us.tolist(), answers.memory_us.tolist(), strict=True):
+            for (place, region), us, memory_us in zip(keys, *times, strict=True):
+                found[place][device, region] = us, memory_us
+    return found
 
 
 def _count_products(node: Node, graph: Graph) -> int:
