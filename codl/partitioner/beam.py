@@ -1,15 +1,16 @@
 """Which of all ways to a place are followed further: the best of two rankings."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats, Ints
+from codl.partitioner.arrays import Floats
 from codl.partitioner.ledger import Words
 from codl.partitioner.options import Options
-from codl.partitioner.states import Origin, Seats, States
+from codl.partitioner.states import Origin, States
 
 BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
@@ -63,16 +64,12 @@ class Beam:
 
     Args:
         arrivals: All ways to the place.
-        position: The place.
         states: Those of all places before.
-        seats: Which columns tell of which tensors.
         width: As how many are kept in each ranking.
     """
 
-    def __init__(
-        self, arrivals: Sequence[Arrivals], position: int, states: States, seats: Seats, *, width: int
-    ) -> None:
-        self._arrivals, self._position, self._states, self._seats = arrivals, position, states, seats
+    def __init__(self, arrivals: Sequence[Arrivals], states: States, *, width: int) -> None:
+        self._arrivals, self._states = arrivals, states
         self._width, self._columns = width, Columns(states.clock.shape[1])
         self._told = np.concatenate([one.told.reshape(one.count, -1) for one in arrivals])
         self._marks = np.concatenate([one.marks.ravel() for one in arrivals])
@@ -119,52 +116,27 @@ class Beam:
 
     def _arrive(self, places: Sequence[int]) -> range:
         """Add the states that some ways lead to, counted through all arrivals; return where they stand."""
-        states, arrivals = self._states, self._arrivals
-        starts = np.array(list(accumulate([one.count for one in arrivals], initial=0)))
-        numbers = starts.searchsorted(places, side="right") - 1
-        facts = np.array(
-            [(one.told.shape[1], one.before.start, one.part.start, one.options.first) for one in arrivals]
-        )
-        widths, firsts, begins, positions = facts.take(numbers, axis=0).T
-        index, candidates = np.divmod(np.array(places) - starts.take(numbers), widths)
-        before, candidates = index + firsts, candidates + begins
+        states, arrivals, ledger = self._states, self._arrivals, self._states.ledger
+        starts = list(accumulate([one.count for one in arrivals], initial=0))
+        origins: list[Origin] = []
+        before, candidates, positions = [], [], []
+        for place in places:
+            number = bisect_right(starts, place) - 1
+            one = arrivals[number]
+            index, candidate = divmod(place - starts[number], one.told.shape[1])
+            index, candidate = index + one.before.start, candidate + one.part.start
+            origins.append((index, one.options, candidate))
+            before.append(index)
+            candidates.append(candidate + one.options.start)
+            positions.append(one.options.first)
         owned = states.owned.take(before, axis=0)
-        options = [arrivals[number].options for number in numbers.tolist()]
-        origins: list[Origin] = list(zip(before.tolist(), options, candidates.tolist(), strict=True))
-        self._note_reads(owned, numbers.tolist(), candidates)
-        published = [
-            (way, column, row + candidate)
-            for way, (one, candidate) in enumerate(zip(options, candidates.tolist(), strict=True))
-            for column, row in one.divisions[one.owners[candidate]]
-        ]
-        if published:
-            way, column, row = np.array(published).T
-            owned[way, column] = 0
-            owned[way, column, 0] = row
+        sent = ledger.sent.take(candidates, axis=0)[:, :, None]
+        np.copyto(owned[:, :, 1:], sent, where=ledger.is_any.take(sent[:, :, 0], axis=0))
+        published = ledger.published.take(candidates, axis=0)
+        is_new = published >= 0
+        owned[is_new] = 0
+        np.copyto(owned[:, :, 0], published, where=is_new)
         told, columns = self._told.take(places, axis=0), self._columns
-        met = np.where(told[:, columns.is_met] > 0, positions[:, None], states.met.take(before, axis=0))
+        is_met = told[:, columns.is_met] > 0
+        met = np.where(is_met, np.array(positions)[:, None], states.met.take(before, axis=0))
         return states.add(told[:, columns.clock], told[:, columns.host_us], met, owned, origins)
-
-    def _note_reads(self, owned: Ints, numbers: Sequence[int], candidates: Ints) -> None:
-        """Note in what ways own [way, column, 1 + device] what devices are sent by their last steps.
-
-        Args:
-            owned: Before them.
-            numbers: Of each way's arrivals.
-            candidates: What is done.
-        """
-        seats, last, states = self._seats, self._position - 1, self._states
-        reads = {
-            number: [
-                (seats.columns[name], row)
-                for name, row in self._arrivals[number].options.readings.items()
-                if seats.last_reads.get(name, -1) > last
-            ]
-            for number in dict.fromkeys(numbers)
-        }
-        read = [(way, *one) for way, number in enumerate(numbers) for one in reads[number]]
-        if read:
-            way, column, row = np.array(read).T
-            row = row + candidates.take(way)
-            is_any = states.ledger.is_any.take(row, axis=0)
-            owned[way, column, 1:] = np.where(is_any, row[:, None], owned[way, column, 1:])

@@ -133,7 +133,7 @@ class DynamicProgram:
 
     def _make_states(self, most: int) -> States:
         """Return room for states, the first of them before the first unit: nobody has done anything."""
-        ledger = Ledger(self._devices, self._seats.columns)
+        ledger = Ledger(self._devices, self._seats.columns, self._seats.last_reads)
         return States(ledger, devices=self._devices, columns=self._seats.count, most=most)
 
     def _list_crossings(self, states: States) -> Crossings:
@@ -250,7 +250,7 @@ class DynamicProgram:
         """Return where the states at a place stand, and the one on the way that is followed to the end."""
         arrivals = self._arrivals[position]
         self._arrivals[position] = []
-        return Beam(arrivals, position, states, self._seats, width=self._beam).select()
+        return Beam(arrivals, states, width=self._beam).select()
 
     def _call(self, states: States, here: range, position: int) -> range:
         """Add the states behind a step of the host, which waits for all whose results it reads."""

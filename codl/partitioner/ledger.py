@@ -23,10 +23,11 @@ class Ledger:
     Args:
         devices: How many there are.
         columns: By tensor that is read further on, which column of states tells of it.
+        last_reads: By tensor, the position of its last reader.
     """
 
-    def __init__(self, devices: int, columns: Mapping[str, int]) -> None:
-        self.columns = columns
+    def __init__(self, devices: int, columns: Mapping[str, int], last_reads: Mapping[str, int]) -> None:
+        self._columns, self._last_reads = columns, last_reads
         self.divisions: Ints = np.zeros((0, 2 + 2 * devices), np.int64)
         """[row, ...] The axis, where each device's interval begins, where it ends; the position of the step
         that published it."""
@@ -49,20 +50,39 @@ class Ledger:
         """[row, device]"""
         self.is_any: Flags = np.zeros((1, devices), bool)
         """[row, device] Whether something is read."""
+        self.published: Ints = np.zeros((0, 0), np.int64)
+        """[candidate, column] Row of how the column's tensor is divided by it; -1 where it does not do so."""
+        self.sent: Ints = np.zeros((0, 0), np.int64)
+        """[candidate, column] Row of what it reads of the column's tensor, if that is read on; else 0."""
 
-    def divide(self, facts: Ints, bounds: Ints) -> int:
-        """Note how steps divide what they publish; return the row of the first.
+    def open(self, count: int) -> None:
+        """Make room to note what so many candidates publish and read, before any of it is."""
+        width = 1 + max(self._columns.values(), default=-1)
+        self.published, self.sent = np.full((count, width), -1), np.zeros((count, width), np.int64)
+
+    def divide(
+        self, tensors: Sequence[str], counts: Ints, candidates: Ints, facts: Ints, bounds: Ints
+    ) -> Words:
+        """Note how candidates divide what they publish; return marks of the divisions.
 
         Args:
-            facts: [division, 3] The tensor's number, the axis, and the position of the step.
+            tensors: What is published, one after the other.
+            counts: Divisions of each.
+            candidates: [division] Who divides it so.
+            facts: [tensor, 2] The axis, and the position of the step.
             bounds: [division, device + 1]
         """
-        row = len(self.divisions)
-        told = np.concatenate([facts[:, 1:2], bounds[:, :-1], bounds[:, 1:], facts[:, 2:]], axis=1)
+        owners = np.repeat([self.find_number(name) for name in tensors], counts)
+        axes, positions = np.repeat(facts, counts, axis=0).T
+        columns = np.repeat([self._columns.get(name, -1) for name in tensors], counts)
+        (known,) = np.nonzero(columns >= 0)
+        self.published[candidates[known], columns[known]] = len(self.divisions) + known
+        told = np.concatenate([axes[:, None], bounds[:, :-1], bounds[:, 1:], positions[:, None]], axis=1)
+        marks = _mark([owners, axes, *bounds.T])
         self.divisions = np.concatenate([self.divisions, told])
-        self.owners = np.concatenate([self.owners, facts[:, 0]])
-        self.marks = np.concatenate([self.marks, _mark([*facts[:, :2].T, *bounds.T])])
-        return row
+        self.owners = np.concatenate([self.owners, owners])
+        self.marks = np.concatenate([self.marks, marks])
+        return marks
 
     def find_number(self, tensor: str) -> int:
         """Return the number of a tensor."""
@@ -72,11 +92,33 @@ class Ledger:
             self.tensors.append(tensor)
         return found
 
-    def read(self, tensors: Ints, axes: Ints, low: Ints, high: Ints) -> int:
-        """Note what is read of tensors with some numbers, as in `Reading`; return the row of the first."""
-        row = len(self.axes)
-        self.readers = np.concatenate([self.readers, tensors])
-        self.read_marks = np.concatenate([self.read_marks, _mark([tensors, axes, *low.T, *high.T])])
+    def read(
+        self,
+        tensors: Sequence[str],
+        counts: Ints,
+        candidates: Ints,
+        lasts: Ints,
+        told: tuple[Ints, Ints, Ints],
+    ) -> int:
+        """Note what candidates read of tensors; return the row of the first.
+
+        Args:
+            tensors: What is read, one after the other.
+            counts: Rows of each.
+            candidates: [row] Who reads it.
+            lasts: [row] Where their stretches end.
+            told: Low, high [row, device] and axis [row], as in `Reading`.
+        """
+        row, (low, high, axes) = len(self.axes), told
+        readers = np.repeat(np.array([self.find_number(name) for name in tensors], np.int64), counts)
+        columns, last_reads = (
+            np.repeat(np.array([known.get(name, -1) for name in tensors], np.int64), counts)
+            for known in (self._columns, self._last_reads)
+        )
+        (known,) = np.nonzero((columns >= 0) & (last_reads > lasts))
+        self.sent[candidates[known], columns[known]] = row + known
+        self.readers = np.concatenate([self.readers, readers])
+        self.read_marks = np.concatenate([self.read_marks, _mark([readers, axes, *low.T, *high.T])])
         self.axes = np.concatenate([self.axes, axes])
         self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
         self.is_any = np.concatenate([self.is_any, high > low])

@@ -41,11 +41,8 @@ class Options:
     """Positions of tails, and the candidates that end there."""
     first: int
     """Position of the head."""
-    divisions: Sequence[Sequence[tuple[int, int]]]
-    """By stretch, for each tensor that it publishes its column, and what makes a candidate's number the
-    ledger's row of how it divides it."""
-    readings: Mapping[str, int]
-    """By tensor from outside, what makes a candidate's number the ledger's row of what it reads."""
+    start: int
+    """Number of the first one in the ledger."""
     marks: Words
     """[candidate] The sum of those of its divisions."""
     lasts: Ints
@@ -82,11 +79,10 @@ def make_options(
     edges = np.searchsorted(owners, [0, *last_batches.tolist()]).tolist()
     bases = starts[[0, *last_batches.tolist()]]
     low, high, axes = _take_demands(tables, rows, chosen=chosen, edges=edges, bases=bases)
-    sought = [ledger.find_number(name) for tensors in tables for name in tensors]
-    each = np.repeat(np.diff(edges), [len(tensors) for tensors in tables])
-    readings = ledger.read(np.repeat(np.array(sought, np.int64), each), axes, low, high)
-    divisions, marks = _note_divisions(batches, chosen, sizes, ledger)
     lasts = np.array([batch.last for batch in batches]).take(owners)
+    ledger.open(len(chosen))
+    readings = _note_reads(tables, edges, lasts, (low, high, axes), ledger)
+    marks = _note_divisions(batches, chosen, sizes, ledger)
     indices, owned = (chosen - starts[owners]).tolist(), owners.tolist()
     found, first, place, row = [], 0, 0, 0
     for number, head in enumerate(heads):
@@ -112,8 +108,7 @@ def make_options(
                 reads=part,
                 parts=parts,
                 first=head[0].first,
-                divisions=[[(column, row + place) for column, row in one] for one in divisions[members]],
-                readings={name: part.start + index * count for index, name in enumerate(tensors)},
+                start=place,
                 marks=marks[place:stop],
                 lasts=lasts[place:stop],
             )
@@ -173,20 +168,40 @@ def _find_best(
     return ranked[is_close], np.nonzero(is_close)[0]
 
 
+def _note_reads(
+    tables: Sequence[Sequence[str]],
+    edges: Sequence[int],
+    lasts: Ints,
+    told: tuple[Ints, Ints, Ints],
+    ledger: Ledger,
+) -> int:
+    """Note what candidates read; return the ledger's row of the first.
+
+    Args:
+        tables: The tensors of each head.
+        edges: Of the candidates of each head.
+        lasts: [candidate] Position of its tail.
+        told: As `_take_demands` returns it.
+        ledger: Where to note it.
+    """
+    each = np.repeat(np.diff(edges), [len(tensors) for tensors in tables])
+    firsts = np.repeat(edges[:-1], [len(tensors) for tensors in tables])
+    # Rows are of one head's tensor after the other, each with all of the head's candidates.
+    candidates = np.arange(len(told[2])) + np.repeat(firsts - each.cumsum() + each, each)
+    sought = [name for tensors in tables for name in tensors]
+    return ledger.read(sought, each, candidates, lasts.take(candidates), told)
+
+
 def _note_divisions(
     batches: Sequence[ChainBatch], chosen: Ints, sizes: Sequence[int], ledger: Ledger
-) -> tuple[list[list[tuple[int, int]]], Words]:
-    """Note how candidates divide what they publish.
+) -> Words:
+    """Note how candidates divide what they publish; return of each the sum of its divisions' marks.
 
     Args:
         batches: The stretches.
         chosen: Candidates, counted through all stretches.
         sizes: As many of each stretch are chosen.
         ledger: Where to note it.
-
-    Returns:
-        By stretch, for each tensor its column and what makes the number of a candidate, counted through all
-        that are chosen, the ledger's row; of each candidate the sum of its marks.
     """
     entries = [(place, name) for place, batch in enumerate(batches) for name in batch.bounds]
     owners = np.array([place for place, _ in entries])
@@ -197,17 +212,11 @@ def _note_divisions(
     # By row, the number of the candidate among those chosen, and its bounds among all.
     rows = np.arange(int(stops[-1])) + np.repeat(edges.take(owners) - stops + each, each)
     places = chosen.take(rows) + np.repeat(np.cumsum([0, *counts[:-1]]) - firsts, each)
-    columns = [ledger.columns.get(name, -1) for _, name in entries]
-    facts = [(ledger.find_number(name), batches[place].axis, batches[place].first) for place, name in entries]
-    first = ledger.divide(np.repeat(facts, each, axis=0), np.concatenate(bounds).take(places, axis=0))
+    facts = np.array([(batch.axis, batch.first) for batch in batches]).take(owners, axis=0)
+    divided = np.concatenate(bounds).take(places, axis=0)
     marks = np.zeros(len(chosen), np.uint64)
-    np.add.at(marks, rows, ledger.marks[first:])
-    found: list[list[tuple[int, int]]] = [[] for _ in batches]
-    shifts = (first + stops - each - edges.take(owners)).tolist()
-    for (place, _), column, shift in zip(entries, columns, shifts, strict=True):
-        if column >= 0:
-            found[place].append((column, shift))
-    return found, marks
+    np.add.at(marks, rows, ledger.divide([name for _, name in entries], each, rows, facts, divided))
+    return marks
 
 
 def _list_demands(

@@ -38,7 +38,7 @@ def test_fewer_chains_are_followed_where_meetings_take_less() -> None:
     heads = [
         make_options(
             [[one, *each._worthy.get(at, ())] for at, one in each._singles.items()],
-            Ledger(2, {}),
+            Ledger(2, {}, {}),
             each._limits_us,
         )
         for each in planners
