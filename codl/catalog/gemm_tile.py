@@ -20,13 +20,19 @@ ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
 """Allowed values of the tile's parameters."""
 _SPARE_REGISTERS = 3
 """Registers that the end of a tile uses beside its accumulators; without them it passes through memory."""
-_FEW_REGISTERS = 16
+FEW_REGISTERS = 16
 """Up to as many, vectors are short and tiles do less in a step: what is called FEW here is for these."""
 _WEIGHT_COST, _WEIGHT_COST_FEW = 5, 2.5
 """Work of a vector of weights from a core's second-level cache, in products of a vector.
 
 Source: 4 x 4 vectors take 1.1 times as long a product as 6 x 4 on Emerald Rapids; on Zen 5 as long. On Zen 3
 4 x 3 take 0.95 to 1 times as long as 5 x 2.
+"""
+_LOAD_COST, _LOAD_COST_FEW = 0.0, 0.2
+"""Cycles of a vector of weights or an input in a step of K beside the multiply-adds, which may hide it.
+
+Source of the second: 26 1x1 convolutions of the benchmark networks on Zen 3, five tiles, both CPU drivers:
+what is chosen takes 1.01 and 1.03 times as long as the best, 1.04 and 1.04 without.
 """
 _LEAST_STEPS, _LEAST_STEPS_FEW = 1024, 4096
 """Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles.
@@ -108,15 +114,16 @@ def list_tiles(lanes: int, width: int, registers: int) -> Tiles:
     ]
     found = [tile for tile in found if _count_registers(tile, width) <= registers]
     rows, vectors = (np.array([tile[name] for tile in found], np.int64) for name in ("MR", "VECTORS"))
-    is_few = registers <= _FEW_REGISTERS
-    spare, weight_cost = (0, _WEIGHT_COST_FEW) if is_few else (_SPARE_REGISTERS, _WEIGHT_COST)
+    is_few = registers <= FEW_REGISTERS
+    spare = 0 if is_few else _SPARE_REGISTERS
+    weight_cost, load_cost = (_WEIGHT_COST_FEW, _LOAD_COST_FEW) if is_few else (_WEIGHT_COST, _LOAD_COST)
     spills = np.array([_count_registers(tile, width, spare) > registers for tile in found])
     steps = [rows * vectors, rows + vectors, weight_cost * vectors, np.full_like(rows, 8)]
     return Tiles(
         parameters=tuple(found),
         rows=rows,
         channels=vectors * lanes,
-        step_cycles=np.max(steps, axis=0) / 2,
+        step_cycles=np.max(steps, axis=0) / 2 + load_cost * (rows + vectors),
         end_cycles=_TILE_COST + rows * _ROW_COST + rows * vectors * _STORE_COST + spills * _SPILL_COST,
     )
 
@@ -138,7 +145,7 @@ def share_tiles(
         depth: Steps of K.
         info: The device, for whose compute units short work-items still are enough.
     """
-    least = _LEAST_STEPS if info.vector_registers > _FEW_REGISTERS else _LEAST_STEPS_FEW
+    least = _LEAST_STEPS if info.vector_registers > FEW_REGISTERS else _LEAST_STEPS_FEW
     fair = np.maximum(tiles * images * panels // (_ITEMS_PER_UNIT * info.units), 1)
     wanted = np.minimum(fair, -(-least // depth))
     item_panels = np.where(wanted >= panels, panels, 1)

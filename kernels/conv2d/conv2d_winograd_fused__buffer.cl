@@ -12,8 +12,8 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels and
 //             tiles of the launch, tiles in a row, IC, image size, padding, epilogue
 // Launch      global (ceil(tiles / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  TILE 2 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 6 7 8 9 10 12 14 tiles;
-//             NR 4 8 16 32 48 channels, one to three vectors; VECTOR 4 8 16 lanes
+// Parameters  TILE 2 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 5 6 7 8 9 10 12 14 tiles;
+//             NR 4 8 16 24 32 48 channels, one to three vectors; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_winograd.py
 //
 // A work-item transforms the inputs of MR tiles once, then takes its panels: nothing but results leaves its cache.

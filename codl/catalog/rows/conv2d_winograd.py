@@ -20,11 +20,11 @@ from codl.catalog.spec import (
     plain_arg,
     spread,
 )
+from codl.catalog.winograd_choice import choose_winograd
 from codl.catalog.winograd_tile import (
     ALLOWED_WINOGRAD,
     STEP_PADDING,
     Tiles,
-    choose_winograd,
     cover,
     fits_fused,
     fits_node,
