@@ -67,6 +67,14 @@ _FETCHED_BYTES = 512 << 10
 Source:
     As above, time without over that with: 0.6 MB 1.0, 1 to 10 MB 1.1, 38 MB 1.2, 67 MB up to 1.9.
 """
+_SMALL_IMAGE, _FEW_FILTERS = 20, 1 << 18
+"""Least sides of an output image for tiles of 4 where filters, inputs times outputs, are more than these.
+
+Source:
+    14 x 14, time of tiles of 2 over that of 4: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512 1.05
+    there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9. With 16 registers
+    products cost more: 1.25 on 2 cores of a Zen 3 for 1024 x 1024 as well, and this does not hold.
+"""
 _MOST_MOVED = (1 << 31) - 1
 """Most floats of scratch memory: kernels count them in 32 bits."""
 _MOST_FILTER_BYTES = 12 << 20
@@ -90,15 +98,17 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         lanes //= 2
     if inputs % lanes:
         return {}
-    sides = tuple(side for side in (4, 2) if all(cell % side == 0 for cell in op.tile))
+    has_few_registers = info.vector_registers <= FEW_REGISTERS
+    is_heavy = min(image) < _SMALL_IMAGE and inputs * outputs > _FEW_FILTERS
+    sides = (2,) if is_heavy and not has_few_registers else (4, 2)
     layer = _Layer(
         lanes=lanes,
         inputs=inputs,
         outputs=outputs,
         images=images,
         image=(image[0], image[1]),
-        sides=sides,
-        has_few_registers=info.vector_registers <= FEW_REGISTERS,
+        sides=tuple(side for side in sides if all(cell % side == 0 for cell in op.tile)),
+        has_few_registers=has_few_registers,
         is_fetching=can_fetch(info),
         local_bytes=most_local_bytes(info),
     )

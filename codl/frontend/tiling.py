@@ -9,19 +9,12 @@ _LEAST_CHANNELS = 16
 """Input and output channels below which the transforms cost more than the products they save."""
 _LARGE, _SMALL = 4, 2
 """Sides of tiles: large ones save more products, and widen the halo of every cut more."""
-_LEAST_FOR_LARGE, _LEAST_FOR_SMALL, _ALWAYS_LARGE = 12, 7, 20
-"""Least sides of the output image: for large tiles where filters are few, for small tiles, for large tiles.
+_LEAST_FOR_LARGE, _LEAST_FOR_SMALL = 12, 7
+"""Least sides of the output image, for large tiles and for small ones. A device may still take smaller tiles.
 
 Source:
     An image of 14 x 14 fills 49 small tiles, but 16 large ones by three quarters. In a chain of 3 x 3
     convolutions a cut grows by one row a layer without tiles, by a whole tile with them.
-"""
-_FEW_FILTERS = 1 << 18
-"""Filters, input times output channels, up to which large tiles pay on small images.
-
-Source:
-    14 x 14, time of small over large tiles: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512 1.05
-    there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9.
 """
 
 
@@ -45,8 +38,7 @@ def _is_simple(op: Conv2d, node: Node, graph: Graph) -> bool:
 
 
 def _choose_tile(node: Node, graph: Graph) -> Pair:
-    outputs, *image = graph.shape(node.output)[1:]
-    filters, least = outputs * graph.shape(node.inputs[0])[1], min(image)
-    if least >= _ALWAYS_LARGE or (least >= _LEAST_FOR_LARGE and filters <= _FEW_FILTERS):
+    least = min(graph.shape(node.output)[2:])
+    if least >= _LEAST_FOR_LARGE:
         return _LARGE, _LARGE
     return (_SMALL, _SMALL) if least >= _LEAST_FOR_SMALL else (1, 1)

@@ -51,6 +51,26 @@ def test_single_rows_take_a_wide_panel() -> None:
     assert choose_tile(8, rows=1, channels=1000, depth=2048) == {"MR": 1, "NR": 32, "VECTOR": 8}
 
 
+def test_many_filters_take_small_tiles_of_a_small_image_where_registers_are_many() -> None:
+    assert [_choose_tile(*case, width=16) for case in ((512, 512, 14), (512, 1024, 14))] == [4, 2]
+    assert [_choose_tile(*case, width=8) for case in ((512, 512, 14), (512, 1024, 14))] == [4, 4]
+    assert _choose_tile(512, 1024, 28, width=16) == 4
+
+
+def _choose_tile(inputs: int, outputs: int, size: int, *, width: int) -> int:
+    """Return the tile in which a 3x3 convolution marked for tiles of 4 is computed."""
+    case = conv(inputs, outputs, size, tile=4)
+    return choose(case.node, case.graph, device_info(width)).parameters["TILE"]
+
+
+def test_long_products_of_few_pixels_are_blocked_where_registers_are_many() -> None:
+    case = sample(
+        Conv2d(kernel=(1, 1)), {"x": (1, 512, 7, 7), "w": (256, 512, 1, 1)}, ("w",), (1, 256, 7, 7), ""
+    )
+    rows = [choose(case.node, case.graph, device_info(width)).implementation.name for width in (16, 8)]
+    assert rows == ["conv2d_blocked__buffer", "conv2d_pointwise__buffer"]
+
+
 def test_takes_what_was_measured_for_the_shape() -> None:
     case = conv(16, 64, 28)
     entry = entry_for(case, MR=2, NR=16, VECTOR=8)

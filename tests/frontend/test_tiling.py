@@ -33,12 +33,6 @@ def test_tiles_grow_with_the_image(image: Pair, tile: int) -> None:
     assert marked(USUAL, image=image) == (tile, tile)
 
 
-def test_many_filters_take_small_tiles_on_small_images() -> None:
-    assert marked(USUAL, image=(14, 14), inputs=512, outputs=512) == (4, 4)
-    assert marked(USUAL, image=(14, 14), inputs=512, outputs=1024) == (2, 2)
-    assert marked(USUAL, image=(28, 28), inputs=512, outputs=1024) == (4, 4)
-
-
 @pytest.mark.parametrize(
     "op",
     [
