@@ -37,11 +37,12 @@ def read_kernel(relative: str) -> str:
     Raises:
         CodlError: There is no such file, or the path leaves the folder.
     """
-    root = kernels_dir()
-    path = (root / relative).resolve()
-    if not path.is_relative_to(root) or not path.is_file():
+    root = str(kernels_dir())
+    path = os.path.realpath(os.path.join(root, relative))
+    if not path.startswith(root + os.sep) or not os.path.isfile(path):
         raise CodlError(f"kernel source: got {relative!r}, expected a file below {root}; reinstall codl")
-    return path.read_text(encoding="utf-8")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 @cache

@@ -6,7 +6,7 @@ from functools import cache
 from codl.assets import read_kernel
 from codl.catalog.spec import Parameters
 
-_INCLUDE = re.compile(r'^#include "([^"]+)"[ \t]*$', re.MULTILINE)
+_INCLUDE = re.compile(r'#include "([^"]+)"[ \t]*')
 
 
 @cache
@@ -16,7 +16,12 @@ def read_source(path: str) -> str:
     One self-contained text is what a cache can key on and what a driver can
     compile wherever the files lie.
     """
-    return _INCLUDE.sub(lambda match: read_source(match[1]), read_kernel(path))
+    lines = read_kernel(path).split("\n")
+    for place, line in enumerate(lines):
+        found = _INCLUDE.fullmatch(line) if line.startswith("#") else None
+        if found is not None:
+            lines[place] = read_source(found[1])
+    return "\n".join(lines)
 
 
 def build_options(parameters: Parameters) -> str:
