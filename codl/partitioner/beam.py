@@ -28,7 +28,7 @@ class Arrivals:
     part: slice
     """Those options that lead here."""
     told: Floats
-    """[state, candidate, 2 * device + 3] All that is known of each way, in the order of `Columns`."""
+    """[state, candidate, device + 4] All that is known of each way, in the order of `Columns`."""
     marks: Words
     """[state, candidate] Equal where what is read on is divided alike."""
     state: int | None = None
@@ -54,9 +54,9 @@ class Columns:
         """The smaller, the better."""
         self.host_us = devices + 2
         """When the host goes on."""
-        self.is_met = slice(devices + 3, 2 * devices + 3)
-        """Whether the host waits for each device first: 0 or 1."""
-        self.count = 2 * devices + 3
+        self.met = devices + 3
+        """Which set of devices the host waits for first, as `MoveCosts` numbers it."""
+        self.count = devices + 4
 
 
 class Beam:
@@ -137,6 +137,6 @@ class Beam:
         owned[is_new] = 0
         np.copyto(owned[:, :, 0], published, where=is_new)
         told, columns = self._told.take(places, axis=0), self._columns
-        is_met = told[:, columns.is_met] > 0
-        met = np.where(is_met, np.array(positions)[:, None], states.met.take(before, axis=0))
+        sets = told[:, columns.met, None].astype(np.int64) >> np.arange(states.met.shape[1])
+        met = np.where(sets & 1, np.array(positions)[:, None], states.met.take(before, axis=0))
         return states.add(told[:, columns.clock], told[:, columns.host_us], met, owned, origins)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.partitioner.arrays import Flags, Floats, Ints
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.ledger import Ledger, Words
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.sending import Sizes
@@ -16,14 +16,18 @@ from codl.partitioner.sending import Sizes
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What each device reads of what another one has."""
+    """What each device reads of what another one has; sets of devices by their numbers in `MoveCosts`."""
 
     sources: Ints
     """[reader] The other one."""
-    is_any: Flags
-    """[pair, reader] Whether that is something."""
+    sources_of: Ints
+    """[set of readers] The set of their sources."""
+    held: Ints
+    """[set of readers] The devices that the host waits for to map memory for them."""
+    readers: Ints
+    """[pair] Those who read something."""
     host_us: Floats | None
-    """[pair, reader] The host's time to send it; None where transfers cost nothing."""
+    """[(pair, set of readers)] The host's time to send it to those; None where transfers cost nothing."""
     queue_us: Floats | None
     """[pair, reader] That of the reader's queue; None where queues have nothing to do."""
 
@@ -91,8 +95,10 @@ class Crossings:
             reads.high.take(sent, axis=0) < reads.high.take(read, axis=0)
         )
         is_more |= (reads.axes.take(sent) != reads.axes.take(read))[:, None]
-        self.is_missing: Flags = np.concatenate([is_read, is_more & is_read.take(read, axis=0)]).ravel()
-        """[(pair, device)] Whether a device lacks something of a part that was sent another one before."""
+        is_missing = np.concatenate([is_read, is_more & is_read.take(read, axis=0)])
+        self.missing: Ints = (is_missing * moves.weights).ravel()
+        """[(pair, device)] The device by itself as a set, if it lacks something of a part that was sent the
+        other one before; else nobody."""
         starts += len(is_read)
         starts[reads.numbers[0]] = 0  # nothing, sent before anything is read
         self.sent_starts: Ints = starts.take(reads.numbers) * moves.count
@@ -108,8 +114,15 @@ class Crossings:
         is_apart = (own_axes != axes)[:, None]
         common = np.minimum(high, wanted_high) - np.maximum(low, wanted_low)
         is_any = (is_apart | (common > 0)) & (high > low) & (wanted_high > wanted_low)
-        if self._moves.is_free:
-            return Crossing(sources, is_any, None, None)
+        moves, is_held = self._moves, self._moves.held[sources, readers]
+        told = {
+            "sources": sources,
+            "sources_of": moves.sets @ moves.weights[sources],
+            "held": (moves.sets @ is_held) @ moves.weights,
+            "readers": is_any @ moves.weights,
+        }
+        if moves.is_free:
+            return Crossing(**told, host_us=None, queue_us=None)
         tensors, sizes = divisions.tensors.take(first), self._sizes
         lengths, own_lengths = sizes.lengths[tensors, axes], sizes.lengths[tensors, own_axes]
         parts = np.where(
@@ -126,9 +139,9 @@ class Crossings:
             us: Floats = (costs[:, 0] + bytes_ * costs[:, 1] + runs * costs[:, 2]) * is_any
             return us
 
-        queue = self._moves.queue_us[sources, readers]
-        host_us = add(self._moves.host_us[sources, readers])
-        return Crossing(sources, is_any, host_us, add(queue) if queue.any() else None)
+        queue = moves.queue_us[sources, readers]
+        host_us = (add(moves.host_us[sources, readers]) @ moves.sets.T).ravel()
+        return Crossing(**told, host_us=host_us, queue_us=add(queue) if queue.any() else None)
 
     def _bring(self, reads: _Parts) -> Floats:
         """Return [part, device] what it takes queues that they are sent parts from the host."""

@@ -11,12 +11,11 @@ Source:
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from codl.ir.graph import Graph
-from codl.partitioner.arrays import Flags, Floats
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.beam import BEAM, Arrivals, Beam, Columns
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.crossings import Crossings
@@ -152,26 +151,22 @@ class DynamicProgram:
             followed: The one on the way that is followed to the end; its next step is the last of `options`.
         """
         mine = slice(here.start, here.stop)
-        host_us, before = states.host_us[mine, None], states.clock[mine, None]
-        is_busy = before > host_us[:, :, None]
-        awaited, moving, queued = self._find_moves(states, mine, options, is_busy)
-        meeting_us = self._moves.find_meeting_us(awaited)
-        ends = np.where(awaited, before, 0.0)
-        latest = reduce(np.maximum, [ends[:, :, device] for device in range(self._devices)])
-        is_any = reduce(np.logical_or, [awaited[:, :, device] for device in range(self._devices)])
-        host_us = np.where(is_any, np.maximum(host_us, latest) + meeting_us, host_us)
-        load = options.busy_us[None]
+        awaited, moving, queued = self._find_moves(states, mine, options)
+        host_us = self._meet(states, mine, awaited)
         if moving is not None:
-            host_us = host_us + moving
-        if queued is not None:
-            load = load + queued
-        ends = np.where(load > 0, np.maximum(before, host_us[:, :, None]) + load, before)
-        devices = [ends[:, :, device] for device in range(self._devices)]
-        work, columns = reduce(np.add, devices), self._columns
+            host_us += moving
+        columns, ends = self._columns, []
         told = np.empty((*host_us.shape, columns.count))
-        told[:, :, columns.clock], told[:, :, columns.host_us] = ends, host_us
-        told[:, :, columns.rankings[0]] = reduce(np.maximum, devices) + 1e-6 * work
-        told[:, :, columns.rankings[1]], told[:, :, columns.is_met] = work, awaited
+        for device, before in enumerate(states.clock[mine].T[:, :, None]):
+            load = options.busy_us[:, device]
+            if queued is not None:
+                load = load + queued[:, :, device]
+            ends.append(np.where(load > 0, np.maximum(before, host_us) + load, before))
+            told[:, :, device] = ends[-1]
+        work = reduce(np.add, ends)
+        told[:, :, columns.rankings[0]] = reduce(np.maximum, ends) + 1e-6 * work
+        told[:, :, columns.rankings[1]] = work
+        told[:, :, columns.host_us], told[:, :, columns.met] = host_us, awaited
         marks = self._mark(states, mine, options)
         for place, (last, part) in enumerate(options.parts, 1):
             self._arrivals[last + 1].append(
@@ -185,6 +180,14 @@ class DynamicProgram:
                 )
             )
 
+    def _meet(self, states: States, here: slice, awaited: Ints) -> Floats:
+        """Return [state, candidate] when the host goes on that waits for a set of devices."""
+        sets = self._moves.sets
+        host_us, clock = states.host_us[here, None], states.clock[here, None]
+        latest = np.where(sets, clock, 0.0).max(axis=2)
+        ends = np.where(sets.any(axis=1), np.maximum(host_us, latest) + self._moves.meetings_us, host_us)
+        return np.asarray(ends.take(awaited + len(sets) * np.arange(len(awaited))[:, None]))
+
     def _mark(self, states: States, here: slice, options: Options) -> Words:
         """Return [state, candidate] a number for each way: equal where what is read on is divided alike."""
         columns, last_reads = self._seats.list_live(options.first)
@@ -195,20 +198,19 @@ class DynamicProgram:
         return np.asarray(before @ is_read_on.astype(np.uint64) + options.marks)
 
     def _find_moves(
-        self, states: States, here: slice, options: Options, is_busy: Flags
-    ) -> tuple[Flags, Floats | None, Floats | None]:
-        """Return who is waited for, and what it takes the host and the queues to move what is missing.
+        self, states: States, here: slice, options: Options
+    ) -> tuple[Ints, Floats | None, Floats | None]:
+        """Return which set is waited for, and what it takes the host and the queues to move what is missing.
 
-        They are [state, candidate, device], [state, candidate] and [state, candidate, device]; None where
-        nothing of the kind takes time.
+        They are [state, candidate], [state, candidate] and [state, candidate, device]; None where nothing of
+        the kind takes time.
 
         Args:
             states: Those of all places.
             here: Where those stand that tell where everything lies.
             options: The candidates.
-            is_busy: [state, 1, device] Whether a device still works when the host goes on.
         """
-        known, devices = self._crossings, self._devices
+        known, devices, weights = self._crossings, self._devices, self._moves.weights
         parts = known.parts[options.reads].reshape(len(options.tensors), -1)
         columns = [self._seats.columns[name] for name in options.tensors if name not in self._from_host]
         moving, queued = None, None
@@ -217,33 +219,34 @@ class DynamicProgram:
             if known.bringing_us is not None:
                 queued = known.bringing_us.take(parts[is_there], axis=0).sum(axis=0)[None]
             parts = parts[np.logical_not(is_there)]
-        awaited = np.zeros((here.stop - here.start, len(options.busy_us), devices), bool)
+        awaited = np.zeros((here.stop - here.start, len(options.busy_us)), np.int64)
         if not columns:
             return awaited, moving, queued
         owned = states.owned[here, columns].swapaxes(0, 1)
         rows = owned[:, :, 0]
-        # All that follows: [tensor, state, candidate, device].
+        # All that follows: [tensor, state, candidate].
         places = known.division_starts.take(rows)[:, :, None] + parts[:, None]
-        sent = known.sent_starts.take(owned[:, :, 1:]) + np.arange(devices)
-        is_missing = known.is_missing.take(sent[:, :, None] + (parts * devices)[:, None, :, None])
+        sent, read = known.sent_starts.take(owned[:, :, 1:]), (parts * devices)[:, None]
+        missing = reduce(
+            np.bitwise_or,
+            [known.missing.take(sent[:, :, device, None] + (read + device)) for device in range(devices)],
+        )
         is_unmet = states.met[here] <= known.published.take(rows)[:, :, None]
-        for shift, crossing in enumerate(known.crossings, 1):
-            crosses = crossing.is_any.take(places, axis=0) & is_missing
-            sources = crossing.sources
-            waits = np.logical_or.reduce(crosses & is_unmet[:, :, None, sources], axis=0)
-            # Of each source, what the device so many places behind it reads.
-            order = (np.arange(devices) + shift) % devices
-            turned: Any = slice(None, None, -1) if devices == 2 else order
-            awaited |= waits[:, :, turned]
+        for crossing in known.crossings:
+            crosses = crossing.readers.take(places) & missing
+            unmet = is_unmet[:, :, crossing.sources] @ weights
+            waits = np.bitwise_or.reduce(crosses & unmet[:, :, None], axis=0)
+            awaited |= crossing.sources_of.take(waits)
             if crossing.host_us is not None:
-                us = np.add.reduce(crossing.host_us.take(places, axis=0) * crosses, axis=(0, 3))
+                us = np.add.reduce(crossing.host_us.take((places << devices) + crosses), axis=0)
                 moving = us if moving is None else moving + us
             if crossing.queue_us is not None:
-                us = np.add.reduce(crossing.queue_us.take(places, axis=0) * crosses, axis=0)
+                is_read = self._moves.sets.take(crosses, axis=0)
+                us = np.add.reduce(crossing.queue_us.take(places, axis=0) * is_read, axis=0)
                 queued = us if queued is None else queued + us
-            held = self._moves.held[sources, np.arange(devices)]
-            if held.any():  # those who still work are waited for to have their memory mapped
-                awaited |= (np.logical_or.reduce(crosses, axis=0) @ held) & is_busy
+            if crossing.held.any():  # those who still work are waited for to have their memory mapped
+                busy = (states.clock[here] > states.host_us[here, None]) @ weights
+                awaited |= crossing.held.take(np.bitwise_or.reduce(crosses, axis=0)) & busy[:, None]
         return awaited, moving, queued
 
     def _select(self, states: States, position: int) -> tuple[range, int | None]:

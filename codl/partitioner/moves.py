@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from codl.latency.predictor import Predictor
-from codl.partitioner.arrays import Floats, Ints
+from codl.partitioner.arrays import Flags, Floats, Ints
 from codl.plan.sharing import Arrangement, Sharing
 
 
@@ -39,17 +39,22 @@ class MoveCosts:
 
     def find_meeting_us(self, awaited: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
         """Return what it costs to meet the devices of [..., device]; nothing when there are none."""
-        return np.asarray(self._meetings_us.take(awaited.dot(self._weights)))
+        return np.asarray(self.meetings_us.take(awaited.dot(self.weights)))
 
     @cached_property
-    def _weights(self) -> Ints:
+    def weights(self) -> Ints:
         """[device] By which a set of devices is numbered."""
         return 1 << np.arange(self.count)
 
     @cached_property
-    def _meetings_us(self) -> Floats:
-        """By number of a set of devices, what it costs to meet them."""
-        awaited = (np.arange(1 << self.count)[:, None] & self._weights) > 0
+    def sets(self) -> Flags:
+        """[set, device] Whether the set with a number has a device."""
+        return (np.arange(1 << self.count)[:, None] & self.weights) > 0
+
+    @cached_property
+    def meetings_us(self) -> Floats:
+        """[set] What it costs to meet a set of devices."""
+        awaited = self.sets
         found = np.zeros(awaited.shape[:-1])
         count = awaited.shape[-1]
         for device in range(count):
