@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -12,11 +11,11 @@ from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.partitioner.beam import BEAM
-from codl.partitioner.chains import WHOLE, ChainBatch
+from codl.partitioner.chains import ChainBatch
 from codl.partitioner.cost import Pricer
 from codl.partitioner.dominance import Ways
 from codl.partitioner.dynamic import DynamicProgram
-from codl.partitioner.even import plan_host, plan_single
+from codl.partitioner.even import plan_single
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.greedy import GreedyChains
 from codl.partitioner.moves import MoveCosts, find_move_costs
@@ -24,9 +23,9 @@ from codl.partitioner.options import Limits, choose_candidates
 from codl.partitioner.order import Unit, order_units
 from codl.partitioner.states import Choice
 from codl.partitioner.tables import Tables
-from codl.plan.residency import find_published
+from codl.partitioner.writing import write_plan
 from codl.plan.sharing import Arrangement
-from codl.plan.steps import Chain, Cut, Plan, Run, Step
+from codl.plan.steps import Plan
 
 
 class Method(StrEnum):
@@ -229,31 +228,7 @@ class Planner:
 
     def _write(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices."""
-        steps: list[Step] = []
-        for choice in choices:
-            units = self._order[choice.first : choice.last + 1]
-            if choice.batch is None:
-                steps.extend(step for node in units[0].nodes for step in plan_host(node, self.graph))
-            elif choice.batch.axis == WHOLE:
-                (bounds,) = choice.batch.bounds.values()
-                device = self.devices[int(np.argmax(np.diff(bounds[choice.index])))]
-                steps += [Run(node=unit.nodes[0].name, device=device) for unit in units]
-            else:
-                steps.extend(self._write_chain(choice.batch, choice.index, units))
-        return Plan(devices=self.devices, steps=tuple(steps), fingerprint=self.graph.fingerprint)
-
-    def _write_chain(self, batch: ChainBatch, index: int, units: Sequence[Unit]) -> list[Step]:
-        names = tuple(unit.nodes[0].name for unit in units)
-        cuts = tuple(
-            Cut(tensor=tensor, axis=batch.axis, bounds=tuple(batch.bounds[tensor][index].tolist()))
-            for tensor in find_published(names, self.graph)
-        )
-        owners = {
-            device for cut in cuts for device, (low, high) in enumerate(pairwise(cut.bounds)) if high > low
-        }
-        if len(owners) == 1:
-            return [Run(node=name, device=self.devices[min(owners)]) for name in names]
-        return [Chain(nodes=names, axis=batch.axis, cuts=cuts)]
+        return write_plan(choices, self._order, self.graph, self.devices)
 
     @cached_property
     def _order(self) -> tuple[Unit, ...]:
