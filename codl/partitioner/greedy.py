@@ -54,6 +54,8 @@ class GreedyChains:
         self._meeting_us = float(moves.find_meeting_us(everyone)[0])
         self._costs: list[list[list[float]]] = (moves.host_us + moves.queue_us).tolist()
         """[source][destination][3]"""
+        self._returns: dict[tuple[str, int, int, int], tuple[Ints, Floats]] = {}
+        """By tensor, axis, home and identity of its boundaries, with these: what it costs to have it back."""
 
     def find_base(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[BaseChoice | None]:
         """Return by position the best of all axes, shares and devices alone; None for the host's."""
@@ -132,7 +134,11 @@ class GreedyChains:
         for tensor, reading in batch.reads.items():
             us = us + self._share(tensor, reading.axis, reading.high - reading.low, home=home, is_back=False)
         for tensor, bounds in batch.bounds.items():
-            us = us + self._share(tensor, batch.axis, np.diff(bounds, axis=1), home=home, is_back=True)
+            key = tensor, batch.axis, home, id(bounds)  # chains that end alike have the same ones
+            if key not in self._returns:
+                shared = self._share(tensor, batch.axis, np.diff(bounds, axis=1), home=home, is_back=True)
+                self._returns[key] = bounds, shared
+            us = us + self._returns[key][1]
         return us
 
     def _share(self, tensor: str, axis: int, lengths: Ints, *, home: int, is_back: bool) -> Floats:
