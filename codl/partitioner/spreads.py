@@ -69,19 +69,22 @@ def find_spread(length: int, granule: int, *, is_complete: bool, is_tiled: bool)
     if len(knots) == length + 1:
         return _find_same(length)
     count, places = (length + 1, knots) if is_complete else (len(knots), np.arange(len(knots)))
-    (up, up_part), (down, down_part) = (_find_neighbours(knots, granule, up) for up in (True, False))
     full, (middle,) = np.arange(length + 1), places[knots == find_middle(knots)]
-    ups = np.minimum(-(-full // granule) * granule, length) - full
-    downs = np.where(full == length, 0, full % granule)
-    distances = np.concatenate([ups, downs, [0]])
+    up, down = np.minimum(-(-full // granule) * granule, length), full // granule * granule
+    down[-1] = length
+    edges = np.concatenate([up, down, [0]])
+    following = np.clip(-(-edges // knots[1]), 1, len(knots) - 1)
+    low, high = knots.take(following - 1), knots.take(following)
+    shift = np.repeat([0, count, 0], [len(up), len(down), 1])
+    distances = np.concatenate([up - full, full - down, [0]])
     (inside,) = np.nonzero(distances * is_tiled)
     heads, tails = [middle, 2 * count], [middle + count, 2 * count + 1]
     if is_complete:
         heads, tails = [middle, middle - 1], [middle + count, middle + count + 1]
     return Spread(
-        before=np.concatenate([places[up - 1], places[down - 1] + count, [0]]),
-        after=np.concatenate([places[up], places[down] + count, [0]]),
-        part=np.concatenate([up_part, down_part, [0.0]]),
+        before=places.take(following - 1) + shift,
+        after=places.take(following) + shift,
+        part=(edges - low) / (high - low),
         inside=inside,
         pairs=np.where((inside <= length)[:, None], heads, tails),
         distances=distances[inside].astype(np.float64),
@@ -99,17 +102,3 @@ def _find_same(length: int) -> Spread:
         pairs=nothing.reshape(0, 2),
         distances=np.zeros(0),
     )
-
-
-def _find_neighbours(knots: Ints, granule: int, up: bool) -> tuple[Ints, Floats]:
-    """Return the knot behind every place, and how far a place is from the one before it."""
-    length = int(knots[-1])
-    full = np.arange(length + 1)
-    if up:
-        full = np.minimum(-(-full // granule) * granule, length)
-    else:
-        full = np.where(full == length, length, full // granule * granule)
-    after = np.clip(np.searchsorted(knots, full), 1, len(knots) - 1)
-    before = after - 1
-    part = (full - knots[before]) / (knots[after] - knots[before])
-    return after, part
