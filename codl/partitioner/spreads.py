@@ -73,7 +73,7 @@ def find_spread(length: int, granule: int, *, is_complete: bool, is_tiled: bool)
     up, down = np.minimum(-(-full // granule) * granule, length), full // granule * granule
     down[-1] = length
     edges = np.concatenate([up, down, [0]])
-    following = np.clip(-(-edges // knots[1]), 1, len(knots) - 1)
+    following = np.minimum(edges // knots[1] + 1, len(knots) - 1)
     low, high = knots.take(following - 1), knots.take(following)
     shift = np.repeat([0, count, 0], [len(up), len(down), 1])
     distances = np.concatenate([up - full, full - down, [0]])

@@ -205,14 +205,15 @@ def _make_axes(
     spreads = [ruler.spread for _, ruler, _ in wanted]
     stops = np.cumsum([len(spread.part) for spread in spreads])
     starts = np.repeat([start for *_, start in wanted], np.diff(stops, prepend=0))
-    part = np.concatenate([spread.part for spread in spreads])[:, None]
     before, after = (
-        values.take(np.concatenate(places) + starts, axis=1)
+        np.concatenate(places) + starts
         for places in ([spread.before for spread in spreads], [spread.after for spread in spreads])
     )
-    before *= 1 - part  # in place: there are many
-    after *= part
-    slices = np.add(before, after, out=before)
+    part = np.concatenate([spread.part for spread in spreads])
+    slices = values.take(before, axis=1)
+    (between,) = np.nonzero(part)
+    share = part[between, None]
+    slices[:, between] = slices[:, between] * (1 - share) + values.take(after[between], axis=1) * share
     _descend(
         slices, values, [(spread, start) for spread, (*_, start) in zip(spreads, wanted, strict=True)], stops
     )
