@@ -6,7 +6,7 @@ value; `Boxes` are many boxes of equal rank as two integer arrays.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Any
 
@@ -98,6 +98,13 @@ class Region:
                 rest = rest.cut(axis, common.begin[axis], common.end[axis])
 
 
+def _fold(fold: np.ufunc, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return what a function makes of each row; column after column, for rows are short and many."""
+    if not columns.shape[1]:
+        return np.asarray(fold.reduce(columns, axis=1))
+    return np.asarray(reduce(fold, columns.T))
+
+
 @lru_cache(maxsize=4096)
 def _find_whole(shape: Shape) -> Region:
     return Region((0,) * len(shape), shape)
@@ -139,12 +146,12 @@ class Boxes:
     @property
     def is_empty(self) -> npt.NDArray[np.bool_]:
         """For each box, whether it holds no element."""
-        return np.asarray((self.end <= self.begin).any(axis=1))
+        return _fold(np.logical_or, self.end <= self.begin)
 
     @property
     def size(self) -> IntArray:
         """Number of elements of each box."""
-        return np.asarray(self.extent.prod(axis=1))
+        return _fold(np.multiply, self.extent)
 
     def region(self, index: int) -> Region:
         """Return one box as a value."""

@@ -6,6 +6,7 @@ extracted once for all descriptions of one sort.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import accumulate
 
 import numpy as np
@@ -112,10 +113,8 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
 
 def _count_launches(batches: Sequence[LaunchBatch]) -> Times:
     """Return how many launches do something, [candidate]."""
-    first, *others = [(batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches]
-    for more in others:
-        first += more
-    return np.asarray(first)
+    is_active = [reduce(np.logical_and, (batch.global_size > 0).T) for batch in batches]
+    return np.asarray(sum(each.astype(np.float64) for each in is_active))
 
 
 def _list_places(questions: Sequence[int], starts: Sequence[int]) -> slice | Ints:
