@@ -13,37 +13,19 @@ from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.machine import DeviceInfo, DeviceKind
 
-_HEIGHTS = {
-    (4, 1): (4, 6),
-    (4, 2): (4, 6),
-    (8, 1): (4, 6),
-    (8, 2): (4, 6),
-    (16, 1): (8, 10, 12, 14),
-    (16, 2): (7, 8, 10, 12, 14),
-    (16, 3): (7, 8, 9),
-}
-_HEIGHTS_FEW = {(4, 1): (4, 6), (4, 2): (4, 6), (8, 1): (4, 6), (8, 2): (4, 5, 6), (8, 3): (4,)}
-"""By lanes of a vector and vectors of a panel, tiles of a register tile; the second are for 16 registers."""
 _TRANSFORM_FLOPS = {2: 140, 4: 320}
 """Work of transforming one channel of a tile, in flops of the matrix product that take as long.
 
 Source:
     Instructions of both transforms on AVX-512, at three a cycle against two fused multiply-adds.
 """
-_READ_COST, _FAR_COST, _MOVED_COST = 1.5, 4.0, 15.0
-"""Flops that take as long as reading a byte of filters, the same where every pass over them misses the shared
-cache, and as moving a byte of transformed inputs or products out to memory and back.
+_READ_COST, _MOVED_COST = 1.5, 15.0
+"""Flops that take as long as reading a byte of filters once, and as moving a byte of transformed inputs or
+products out to memory and back.
 
 Source:
     2 cores of an Emerald Rapids, 235 Gflop/s: 14 shapes of VGG-16, YOLOv2 and ResNet-50, fused and staged.
-    There filters that miss the shared cache take 2.5; 2 cores of a Zen 5, 540 Gflop/s, read 50 GB/s.
-"""
-_AGAIN_COST_FEW = 0.75
-"""With 16 registers, flops that take as long as reading a byte of filters in each pass but the first.
-
-Source:
-    2 cores of a Zen 3, 19 shapes of the benchmark networks, fused and staged, 4 x 16 to 6 x 16 and 4 x 24,
-    both CPU drivers: what is chosen takes 1.02 and 1.01 times as long as the best, by the others 1.06, 1.1.
+    2 cores of a Zen 5, 540 Gflop/s, read 50 GB/s.
 """
 _PLAIN_COST = 1.5
 """What a product takes in a plain sum of windows, in that of one in minimal filtering.
@@ -53,14 +35,6 @@ Source:
 """
 _FUSED_VECTORS = 2
 """Vectors of a panel up to which a fused register tile has enough tiles: each passes over all filters."""
-_STEP_COST, _STEP_COST_FEW = 7, 2
-"""Work of a step of K beside its products, in products of a vector; the second as `_AGAIN_COST_FEW`."""
-_STAGED_GAIN = {1: 1.0, 2: 1.0, 3: 0.9}
-"""By vectors of a panel, what a product of a staged register tile takes; 1 where there are 16 registers.
-
-Source:
-    As above: 9 x 48 takes 0.79 to 1.0 of the time of 10 x 32 on Intel's driver, 0.9 to 0.95 on PoCL.
-"""
 _FETCHED_BYTES = 512 << 10
 """Filters from which on they are asked for ahead: less lies in a core's own cache.
 
@@ -73,12 +47,63 @@ _SMALL_IMAGE, _FEW_FILTERS = 20, 1 << 18
 Source:
     14 x 14, time of tiles of 2 over that of 4: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512 1.05
     there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9. With 16 registers
-    products cost more: 1.25 on 2 cores of a Zen 3 for 1024 x 1024 as well, and this does not hold.
+    products cost more: 1.25 on 2 cores of a Zen 3 for 1024 x 1024 as well, so that none are too many.
 """
 _MOST_MOVED = (1 << 31) - 1
 """Most floats of scratch memory: kernels count them in 32 bits."""
 _MOST_FILTER_BYTES = 12 << 20
 """Transformed filters up to which passes over them stay in the shared cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Costs:
+    """What differs between processors of many vector registers and of 16."""
+
+    heights: Mapping[tuple[int, int], tuple[int, ...]]
+    """By lanes of a vector and vectors of a panel, tiles of a register tile."""
+    step: int
+    """Work of a step of K beside its products, in products of a vector."""
+    staged_gain: Mapping[int, float]
+    """By vectors of a panel, what a product of a staged register tile takes."""
+    first_read: tuple[float, float]
+    """Flops that take as long as reading a byte of filters in a fused launch's first pass over them: where
+    passes stay in the shared cache, and where not.
+    """
+    next_read: tuple[float, float]
+    """The same for its other passes."""
+
+
+_MANY = _Costs(
+    heights={
+        (4, 1): (4, 6),
+        (4, 2): (4, 6),
+        (8, 1): (4, 6),
+        (8, 2): (4, 6),
+        (16, 1): (8, 10, 12, 14),
+        (16, 2): (7, 8, 10, 12, 14),
+        (16, 3): (7, 8, 9),
+    },
+    step=7,
+    staged_gain={1: 1.0, 2: 1.0, 3: 0.9},
+    first_read=(_READ_COST, 4.0),
+    next_read=(_READ_COST, 4.0),
+)
+"""Source:
+    As `_READ_COST`. Staged, 9 x 48 takes 0.79 to 1.0 of the time of 10 x 32 on Intel's driver, 0.9 to 0.95 on
+    PoCL. Filters that miss the shared cache take 2.5 flops on 2 cores of a Zen 5.
+"""
+_FEW = _Costs(
+    heights={(4, 1): (4, 6), (4, 2): (4, 6), (8, 1): (4, 6), (8, 2): (4, 5, 6), (8, 3): (4,)},
+    step=2,
+    staged_gain={1: 1.0, 2: 1.0, 3: 1.0},
+    first_read=(_READ_COST, _READ_COST),
+    next_read=(_READ_COST / 2, _READ_COST / 2),
+)
+"""Source:
+    2 cores of a Zen 3, both CPU drivers, 19 shapes of the benchmark networks, fused and staged, 4 x 16 to
+    6 x 16 and 4 x 24. What is chosen takes 1.02 and 1.01 times as long as the best, by the other costs 1.06
+    and 1.10.
+"""
 
 
 def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool, Parameters]:
@@ -139,23 +164,23 @@ def _choose_sizes(layer: _Layer) -> Mapping[bool, Parameters]:
     lanes, inputs, outputs, images = layer.lanes, layer.inputs, layer.outputs, layer.images
     (rows, columns), weights = layer.image, 9 * layer.inputs * layer.outputs
     plain = 2 * weights * images * rows * columns * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
-    is_few = layer.has_few_registers
+    costs = _FEW if layer.has_few_registers else _MANY
     best: dict[bool, tuple[float, Parameters]] = {}
     for tile in layer.sides:
         tiles = -(-rows // tile) * -(-columns // tile)
         filters = points_of(tile) * inputs * outputs
         is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and layer.is_fetching
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
-        for vectors, height in _iterate_sizes(_HEIGHTS_FEW if is_few else _HEIGHTS, lanes, outputs):
+        for vectors, height in _iterate_sizes(costs, lanes, outputs):
             sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
             parameters = {"TILE": tile, "FETCH": int(is_fetched), **sizes}
             blocks = images * -(-tiles // height)
             steps = points_of(tile) * inputs * blocks * -(-outputs // sizes["NR"])
-            products = 2 * lanes * steps * (height * vectors + (_STEP_COST_FEW if is_few else _STEP_COST))
+            products = 2 * lanes * steps * (height * vectors + costs.step)
             moved = _count_staged(filters, blocks * height, inputs + outputs, tile)
-            work = {False: products * (1 if is_few else _STAGED_GAIN[vectors]) + moved}
+            work = {False: products * costs.staged_gain[vectors] + moved}
             if vectors <= _FUSED_VECTORS and fits_local(inputs, parameters, layer.local_bytes):
-                work[True] = products + _count_fused(filters, blocks, has_few_registers=is_few)
+                work[True] = products + _count_fused(filters, blocks, costs)
             for is_fused, total in work.items():
                 if total + transforms < best.get(is_fused, (plain,))[0]:
                     best[is_fused] = total + transforms, parameters
@@ -163,21 +188,18 @@ def _choose_sizes(layer: _Layer) -> Mapping[bool, Parameters]:
     return {is_fused: best[is_fused][1] for is_fused in order}
 
 
-def _iterate_sizes(
-    heights_of: Mapping[tuple[int, int], tuple[int, ...]], lanes: int, outputs: int
-) -> Iterator[tuple[int, int]]:
+def _iterate_sizes(costs: _Costs, lanes: int, outputs: int) -> Iterator[tuple[int, int]]:
     """Yield vectors of a panel and tiles of a register tile; panels wider than all outputs are left out."""
-    for (width, vectors), heights in heights_of.items():
+    for (width, vectors), heights in costs.heights.items():
         if width == lanes and (vectors == 1) == (outputs <= lanes):
             yield from ((vectors, height) for height in heights)
 
 
-def _count_fused(filters: int, passes: int, *, has_few_registers: bool) -> float:
+def _count_fused(filters: int, passes: int, costs: _Costs) -> float:
     """Return the work of reading all filters in each pass, in flops that take as long."""
     size = filters * FLOAT_BYTES
-    if has_few_registers:
-        return size * (_READ_COST + (passes - 1) * _AGAIN_COST_FEW)
-    return passes * size * (_READ_COST if size <= _MOST_FILTER_BYTES else _FAR_COST)
+    is_far = size > _MOST_FILTER_BYTES
+    return size * (costs.first_read[is_far] + (passes - 1) * costs.next_read[is_far])
 
 
 def _count_staged(filters: int, tiles: int, channels: int, tile: int) -> float:
