@@ -23,6 +23,8 @@ ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
 """Allowed values of the parameters; NR is 1 to 3 vectors."""
 STEP_PADDING = 16
 """Floats behind each tile's transformed inputs of one point (TILE_STEP)."""
+_MOST_VECTORS = 3
+"""Vectors of a panel, at most."""
 _CACHE_BYTES = 1 << 20
 """Most local memory that a work-group takes: what stays in a core's second-level cache."""
 
@@ -91,7 +93,7 @@ def fits_node(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters
     lanes = parameters["VECTOR"]
     is_known = not parameters["FETCH"] or can_fetch(info)
     is_whole = graph.shape(node.inputs[0])[1] % lanes == 0 and parameters["NR"] % lanes == 0
-    return is_on_grid and is_known and is_whole
+    return is_on_grid and is_known and is_whole and parameters["NR"] <= _MOST_VECTORS * lanes
 
 
 def fits_fused(inputs: int, parameters: Parameters, info: DeviceInfo) -> bool:

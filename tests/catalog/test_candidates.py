@@ -78,3 +78,11 @@ def test_depthwise_tiles_are_one_vector_wide() -> None:
     for one in found:
         if one.implementation.name == case.row:
             assert one.parameters["NR"] == one.parameters["VECTOR"]
+
+
+@pytest.mark.parametrize("name", ["conv-in-tiles", "conv-in-tiles-deep"])
+def test_panels_of_minimal_filtering_have_up_to_three_vectors(name: str) -> None:
+    found = iterate_candidates(NODES[name].node, NODES[name].graph, device_info(16))
+    tiles = [one.parameters for one in found if "winograd" in one.implementation.name]
+
+    assert {tile["NR"] // tile["VECTOR"] for tile in tiles} == {1, 2, 3}
