@@ -41,14 +41,8 @@ _FETCHED_BYTES = 512 << 10
 Source:
     As above, time without over that with: 0.6 MB 1.0, 1 to 10 MB 1.1, 38 MB 1.2, 67 MB up to 1.9.
 """
-_SMALL_IMAGE, _FEW_FILTERS = 20, 1 << 18
-"""Least sides of an output image for tiles of 4 where filters, inputs times outputs, are more than these.
-
-Source:
-    14 x 14, time of tiles of 2 over that of 4: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512 1.05
-    there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9. With 16 registers
-    products cost more: 1.25 on 2 cores of a Zen 3 for 1024 x 1024 as well, so that none are too many.
-"""
+_SMALL_IMAGE = 20
+"""Sides of an output image from which on tiles of 4 always pay."""
 _MOST_MOVED = (1 << 31) - 1
 """Most floats of scratch memory: kernels count them in 32 bits."""
 _MOST_FILTER_BYTES = 12 << 20
@@ -71,6 +65,14 @@ class _Costs:
     """
     next_read: tuple[float, float]
     """The same for its other passes."""
+    most_filters: float
+    """Filters, inputs times outputs, up to which tiles of 4 pay on a small image.
+
+    Source:
+        14 x 14, time of tiles of 2 over that of 4: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512
+        1.05 there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9, but
+        1.25 on 2 cores of a Zen 3, where products cost more.
+    """
 
 
 _MANY = _Costs(
@@ -87,6 +89,7 @@ _MANY = _Costs(
     staged_gain={1: 1.0, 2: 1.0, 3: 0.9},
     first_read=(_READ_COST, 4.0),
     next_read=(_READ_COST, 4.0),
+    most_filters=1 << 18,
 )
 """Source:
     As `_READ_COST`. Staged, 9 x 48 takes 0.79 to 1.0 of the time of 10 x 32 on Intel's driver, 0.9 to 0.95 on
@@ -98,6 +101,7 @@ _FEW = _Costs(
     staged_gain={1: 1.0, 2: 1.0, 3: 1.0},
     first_read=(_READ_COST, _READ_COST),
     next_read=(_READ_COST / 2, _READ_COST / 2),
+    most_filters=inf,
 )
 """Source:
     2 cores of a Zen 3, both CPU drivers, 19 shapes of the benchmark networks, fused and staged, 4 x 16 to
@@ -123,9 +127,8 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         lanes //= 2
     if inputs % lanes:
         return {}
-    has_few_registers = info.vector_registers <= FEW_REGISTERS
-    is_heavy = min(image) < _SMALL_IMAGE and inputs * outputs > _FEW_FILTERS
-    sides = (2,) if is_heavy and not has_few_registers else (4, 2)
+    costs = _FEW if info.vector_registers <= FEW_REGISTERS else _MANY
+    sides = (2,) if min(image) < _SMALL_IMAGE and inputs * outputs > costs.most_filters else (4, 2)
     layer = _Layer(
         lanes=lanes,
         inputs=inputs,
@@ -133,7 +136,7 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         images=images,
         image=(image[0], image[1]),
         sides=tuple(side for side in sides if all(cell % side == 0 for cell in op.tile)),
-        has_few_registers=has_few_registers,
+        costs=costs,
         is_fetching=can_fetch(info),
         local_bytes=most_local_bytes(info),
     )
@@ -152,7 +155,7 @@ class _Layer:
     """Rows and columns of the output."""
     sides: tuple[int, ...]
     """Tiles that the operator may be computed in."""
-    has_few_registers: bool
+    costs: _Costs
     is_fetching: bool
     """Whether the device can ask for memory ahead."""
     local_bytes: int
@@ -164,7 +167,7 @@ def _choose_sizes(layer: _Layer) -> Mapping[bool, Parameters]:
     lanes, inputs, outputs, images = layer.lanes, layer.inputs, layer.outputs, layer.images
     (rows, columns), weights = layer.image, 9 * layer.inputs * layer.outputs
     plain = 2 * weights * images * rows * columns * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
-    costs = _FEW if layer.has_few_registers else _MANY
+    costs = layer.costs
     best: dict[bool, tuple[float, Parameters]] = {}
     for tile in layer.sides:
         tiles = -(-rows // tile) * -(-columns // tile)
