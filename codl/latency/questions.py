@@ -4,7 +4,7 @@ A launch is described once for all devices whose facts lead to the same descript
 extracted once for all descriptions of one sort.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import accumulate
@@ -13,30 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.joined import find_sort, join_batches, list_described_facts
-from codl.catalog.spec import LaunchBatch, Selection
+from codl.catalog.spec import LaunchBatch
 from codl.ir.boxes import Boxes
-from codl.ir.graph import Graph, Node
+from codl.ir.graph import Graph
 from codl.ir.regions import OutputBoxes
 from codl.ir.stacking import Stack, find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.amounts.crossing import Crossing, find_crossing, join_crossings
+from codl.latency.arithmetic import predict_arithmetic
 from codl.latency.features import count_totals, extract_features
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
 from codl.latency.profile import RowModel
+from codl.latency.question import Question
 from codl.machine import DeviceInfo, DeviceKind
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What slices of one operator take on each device."""
-
-    node: Node
-    out: OutputBoxes
-    """Boxes of the node's output, none of them empty."""
-    selections: tuple[Selection, ...]
-    """By device, what computes it."""
+_Stacks = dict[tuple[Hashable, tuple[int, ...], Hashable], list[int]]
+"""By what is described (its kind, the devices, what operators must have in common), places of questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +39,7 @@ class Answers:
     us: Times
     """[device, count] Alone."""
     memory_us: Times
-    """[device, count] As much of it as memory limits."""
+    """[device, count] As much of it as memory limits; 0 where nobody asks and arithmetic alone tells."""
     uncertainties: Times
     """[question] Typical relative error, the largest of all devices."""
 
@@ -76,8 +69,13 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
     counts = [question.out.count for question in questions]
     starts = list(accumulate(counts, initial=0))
     us = np.empty((len(predictors), starts[-1]))
-    memory_us, uncertainties = np.empty_like(us), [0.0] * len(questions)
-    for group in _describe(questions, graph, predictors):
+    memory_us, uncertainties = np.zeros_like(us), [0.0] * len(questions)
+    computed = predict_arithmetic(questions, graph, predictors)
+    for (question, device), times in computed.items():
+        us[device, starts[question] : starts[question + 1]] = times
+        name = questions[question].selections[device].implementation.name
+        uncertainties[question] = max(uncertainties[question], predictors[device].find_uncertainty(name, ""))
+    for group in _describe(questions, graph, predictors, computed):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
         asked, first = [questions[question] for question in group.questions], group.devices[0]
         sizes = [counts[question] for question in group.questions]
@@ -137,17 +135,23 @@ def _find_crossing(outs: Sequence[tuple[Stack, Boxes]]) -> Crossing:
     return join_crossings([find_crossing(stack.node, stack.graph, out) for stack, out in outs])
 
 
-def _describe(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> list[_Group]:
-    """Return what is launched for all questions, by sort."""
+def _describe(
+    questions: Sequence[Question],
+    graph: Graph,
+    predictors: Sequence[Predictor],
+    done: Container[tuple[int, int]],
+) -> list[_Group]:
+    """Return what is launched for all questions, by sort, but for some questions on some devices."""
+    stacks = _stack(questions, graph, predictors, done)
     with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
-        return _describe_stacks(questions, graph, predictors)
+        return _describe_stacks(stacks, questions, graph, predictors)
 
 
 def _describe_stacks(
-    questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]
+    stacks: _Stacks, questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]
 ) -> list[_Group]:
     groups: dict[Hashable, _Group] = {}
-    for (kind, devices, _), places in _stack(questions, graph, predictors).items():
+    for (kind, devices, _), places in stacks.items():
         asked = [questions[place] for place in places]
         selections = [question.selections[devices[0]] for question in asked]
         counts = [question.out.count for question in asked]
@@ -165,18 +169,23 @@ def _describe_stacks(
 
 
 def _stack(
-    questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]
-) -> Mapping[tuple[Hashable, tuple[int, ...], Hashable], list[int]]:
+    questions: Sequence[Question],
+    graph: Graph,
+    predictors: Sequence[Predictor],
+    done: Container[tuple[int, int]],
+) -> _Stacks:
     """Return the questions whose launches are described at once, by what they have in common.
 
     That is what their features depend on, the devices, and what the operators must have in common.
     """
     facts = [_list_facts(predictor.info) for predictor in predictors]
-    stacks: dict[tuple[Hashable, tuple[int, ...], Hashable], list[int]] = {}
+    stacks: _Stacks = {}
     for place, question in enumerate(questions):
         node = question.node
         alike: dict[tuple[str, tuple[tuple[str, int], ...], Hashable], list[int]] = {}
         for device, selection in enumerate(question.selections):
+            if (place, device) in done:
+                continue
             known = selection.implementation.name, tuple(selection.parameters.items()), facts[device]
             alike.setdefault(known, []).append(device)
         for (name, parameters, fact), devices in alike.items():

@@ -47,7 +47,7 @@ class Clock:
     def __init__(self, predictors: Sequence[Predictor], spans: list[Span] | None = None) -> None:
         self._predictors = tuple(predictors)
         self._spans = spans
-        self._tables = _read_slowdowns(predictors)
+        self._disturbers = _list_disturbers(predictors)
         self._pending: list[list[Work]] = [[] for _ in predictors]
         self._queues: list[deque[Work]] = [deque() for _ in predictors]
         self.now_us = 0.0
@@ -169,12 +169,11 @@ class Clock:
 
     def _slowdown(self, device: int) -> float:
         """Return by how much a device is slower for what the others do at the moment."""
-        own = self._queues[device][0].memory_share
         factor = 1.0
-        for other, queue in enumerate(self._queues):
-            if other != device and queue:
-                beside = queue[0].memory_share
-                (calm, mixed), (disturbed, both) = self._tables[device][other]
+        for other, ((calm, mixed), (disturbed, both)) in self._disturbers[device]:
+            queue = self._queues[other]
+            if queue:
+                own, beside = self._queues[device][0].memory_share, queue[0].memory_share
                 factor *= (1 - own) * (calm * (1 - beside) + mixed * beside) + own * (
                     disturbed * (1 - beside) + both * beside
                 )
@@ -197,11 +196,15 @@ def find_meeting_us(predictors: Sequence[Predictor], devices: Sequence[int]) -> 
     return max(one.find_meeting(other.profile.name).median_us for one, other in pairs)
 
 
-def _read_slowdowns(predictors: Sequence[Predictor]) -> list[list[Slowdown]]:
-    """Return [device][other] how much slower the device is; one never measured with it disturbs nothing."""
-
-    def find(one: Predictor, other: Predictor) -> Slowdown:
-        neighbour = one.profile.neighbours.get(other.profile.name)
-        return _UNDISTURBED if neighbour is None else neighbour.slowdown
-
-    return [[find(one, other) for other in predictors] for one in predictors]
+def _list_disturbers(predictors: Sequence[Predictor]) -> list[list[tuple[int, Slowdown]]]:
+    """Return by device those that slow it down, with how much; one never measured with it does not."""
+    return [
+        [
+            (place, neighbour.slowdown)
+            for place, other in enumerate(predictors)
+            if other is not one
+            and (neighbour := one.profile.neighbours.get(other.profile.name)) is not None
+            and neighbour.slowdown != _UNDISTURBED
+        ]
+        for one in predictors
+    ]

@@ -12,7 +12,8 @@ from codl.devices.memory import count_runs
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
-from codl.latency.questions import Question, answer_questions
+from codl.latency.question import Question
+from codl.latency.questions import answer_questions
 from codl.partitioner.pairs import Pairs, time_launches
 from codl.partitioner.sorts import Sorts
 from codl.partitioner.tables import Tables
@@ -77,6 +78,7 @@ class Durations:
                 node=node,
                 out=out,
                 selections=tuple([self._choose(node, name) for name in devices]),
+                asks_memory=self.tables is None or self.tables.asks_memory(node),
             )
             for node, out in zip(nodes, outs, strict=True)
         ]

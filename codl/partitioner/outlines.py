@@ -1,6 +1,6 @@
 """Which slices of operators are looked at, on which devices by which kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from codl.ir.graph import Graph, Node, Shape
 from codl.ir.regions import OutputBoxes
 from codl.latency.predictor import Predictor
-from codl.latency.questions import Question
+from codl.latency.question import Question
 from codl.partitioner.arrays import Flags
 from codl.partitioner.positions import Ruler, list_boxes, list_rulers
 
@@ -30,13 +30,19 @@ class Outline:
     """Boxes of other operators before this one's."""
 
 
-def make_outlines(nodes: Sequence[Node], graph: Graph, predictors: Sequence[Predictor]) -> list[Outline]:
+def make_outlines(
+    nodes: Sequence[Node],
+    graph: Graph,
+    predictors: Sequence[Predictor],
+    asks_memory: Callable[[Node], bool],
+) -> list[Outline]:
     """Return what is looked at of some nodes.
 
     Args:
         nodes: With kernels on all devices.
         graph: The network.
         predictors: One for each device.
+        asks_memory: Whether it matters how much of what a node takes memory limits.
 
     Raises:
         UnsupportedError: A node that no kernel of a device computes.
@@ -57,7 +63,9 @@ def make_outlines(nodes: Sequence[Node], graph: Graph, predictors: Sequence[Pred
             rulers=rulers[place],
             out=outs[place],
             is_empty=parts[place][1],
-            question=Question(node=node, out=outs[place], selections=chosen[place]),
+            question=Question(
+                node=node, out=outs[place], selections=chosen[place], asks_memory=asks_memory(node)
+            ),
             start=starts[place],
         )
         for place, (node, shape) in enumerate(zip(nodes, shapes, strict=True))

@@ -19,7 +19,8 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
-from codl.latency.questions import Question, answer_questions
+from codl.latency.question import Question
+from codl.latency.questions import answer_questions
 from codl.partitioner.arrays import Flags, Floats
 
 

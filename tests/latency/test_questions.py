@@ -17,7 +17,8 @@ from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.features import extract_features
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor
-from codl.latency.questions import Question, answer_questions
+from codl.latency.question import Question
+from codl.latency.questions import answer_questions
 from codl.machine import DeviceInfo
 from tests.catalog.nodes import NODES, device_info, sample
 from tests.latency.profiles import QUALITY, make_profile
