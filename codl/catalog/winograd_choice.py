@@ -3,17 +3,25 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.windows import has_constant_weights
 from codl.catalog.spec import Parameters, can_fetch
-from codl.catalog.winograd_tile import STEP_PADDING, fits_local, most_local_bytes, points_of
+from codl.catalog.winograd_tile import (
+    STEP_PADDING,
+    are_filling,
+    are_on_grid,
+    depth_of,
+    fits_local,
+    most_local_bytes,
+    points_of,
+)
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.machine import DeviceInfo, DeviceKind
 
-_TRANSFORM_FLOPS = {2: 140, 4: 320}
+_TRANSFORM_FLOPS = {2: 140, 3: 300, 4: 320}
 """Work of transforming one channel of a tile, in flops of the matrix product that take as long.
 
 Source:
@@ -123,19 +131,18 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         return {}
     inputs, (images, outputs, *image) = graph.shape(node.inputs[0])[1], graph.shape(node.output)
     lanes = max(4, min(16, info.vector_width))
-    while lanes > 4 and (outputs <= lanes // 2 or inputs % lanes):
+    while lanes > 4 and (outputs <= lanes // 2 or not are_filling(inputs, lanes)):
         lanes //= 2
-    if inputs % lanes:
-        return {}
     costs = _FEW if info.vector_registers <= FEW_REGISTERS else _MANY
-    sides = (2,) if min(image) < _SMALL_IMAGE and inputs * outputs > costs.most_filters else (4, 2)
+    is_large = min(image) >= _SMALL_IMAGE or inputs * outputs <= costs.most_filters
+    sides = [side for side in (4, 3, 2) if (side < 4 or is_large) and are_on_grid(op, side)]
     layer = _Layer(
         lanes=lanes,
-        inputs=inputs,
+        taps=prod(graph.shape(node.inputs[1])[1:]),
         outputs=outputs,
         images=images,
         image=(image[0], image[1]),
-        sides=tuple(side for side in sides if all(cell % side == 0 for cell in op.tile)),
+        depths=tuple((side, depth_of(node, graph, tile=side, lanes=lanes)) for side in sides),
         costs=costs,
         is_fetching=can_fetch(info),
         local_bytes=most_local_bytes(info),
@@ -148,13 +155,14 @@ class _Layer:
     """What the sizes of minimal filtering depend on."""
 
     lanes: int
-    inputs: int
+    taps: int
+    """Products of an output in a plain sum."""
     outputs: int
     images: int
     image: tuple[int, int]
     """Rows and columns of the output."""
-    sides: tuple[int, ...]
-    """Tiles that the operator may be computed in."""
+    depths: tuple[tuple[int, int], ...]
+    """Tiles that the operator may be computed in, and the sums of one point of each."""
     costs: _Costs
     is_fetching: bool
     """Whether the device can ask for memory ahead."""
@@ -164,25 +172,25 @@ class _Layer:
 
 @lru_cache(maxsize=1024)
 def _choose_sizes(layer: _Layer) -> Mapping[bool, Parameters]:
-    lanes, inputs, outputs, images = layer.lanes, layer.inputs, layer.outputs, layer.images
-    (rows, columns), weights = layer.image, 9 * layer.inputs * layer.outputs
+    lanes, outputs, images = layer.lanes, layer.outputs, layer.images
+    (rows, columns), weights = layer.image, layer.taps * layer.outputs
     plain = 2 * weights * images * rows * columns * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
     costs = layer.costs
     best: dict[bool, tuple[float, Parameters]] = {}
-    for tile in layer.sides:
+    for tile, depth in layer.depths:
         tiles = -(-rows // tile) * -(-columns // tile)
-        filters = points_of(tile) * inputs * outputs
+        filters = points_of(tile) * depth * outputs
         is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and layer.is_fetching
-        transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (inputs + outputs)
+        transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (depth + outputs)
         for vectors, height in _iterate_sizes(costs, lanes, outputs):
             sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
             parameters = {"TILE": tile, "FETCH": int(is_fetched), **sizes}
             blocks = images * -(-tiles // height)
-            steps = points_of(tile) * inputs * blocks * -(-outputs // sizes["NR"])
+            steps = points_of(tile) * depth * blocks * -(-outputs // sizes["NR"])
             products = 2 * lanes * steps * (height * vectors + costs.step)
-            moved = _count_staged(filters, blocks * height, inputs + outputs, tile)
+            moved = _count_staged(filters, blocks * height, depth + outputs, tile)
             work = {False: products * costs.staged_gain[vectors] + moved}
-            if vectors <= _FUSED_VECTORS and fits_local(inputs, parameters, layer.local_bytes):
+            if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
                 work[True] = products + _count_fused(filters, blocks, costs)
             for is_fused, total in work.items():
                 if total + transforms < best.get(is_fused, (plain,))[0]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo
 
 ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
-    "TILE": (2, 4),
+    "TILE": (2, 3, 4),
     "FETCH": (0, 1),
     "MR": (4, 5, 6, 7, 8, 9, 10, 12, 14),
     "NR": (4, 8, 16, 24, 32, 48),
@@ -23,6 +24,8 @@ ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
 """Allowed values of the parameters; NR is 1 to 3 vectors."""
 STEP_PADDING = 16
 """Floats behind each tile's transformed inputs of one point (TILE_STEP)."""
+_MOST_FILLING = 0.1
+"""Share of the input channels that may be added to have whole vectors of them."""
 _MOST_VECTORS = 3
 """Vectors of a panel, at most."""
 _CACHE_BYTES = 1 << 20
@@ -53,9 +56,30 @@ class Tiles:
         return self.panel_end - self.panel_begin
 
 
+def part_of(tile: int) -> int:
+    """Return the rows and columns of a part of the window, which is transformed by itself (PART)."""
+    return 3 + (tile == 3)
+
+
 def points_of(tile: int) -> int:
-    """Return the products of one tile, channel and filter."""
-    return (tile + 2) ** 2
+    """Return the products of one tile, channel and filter of a part of the window."""
+    return (tile + part_of(tile) - 1) ** 2
+
+
+def inputs_of(node: Node, graph: Graph, lanes: int) -> int:
+    """Return the input channels, filled up to whole vectors."""
+    return -(-graph.shape(node.inputs[0])[1] // lanes) * lanes
+
+
+def are_filling(inputs: int, lanes: int) -> bool:
+    """Return whether input channels fill vectors of so many lanes, or almost."""
+    return -inputs % lanes <= _MOST_FILLING * inputs
+
+
+def depth_of(node: Node, graph: Graph, *, tile: int, lanes: int) -> int:
+    """Return the sums of one point: input channels, once for each part of the window."""
+    assert isinstance(node.op, Conv2d)
+    return inputs_of(node, graph, lanes) * prod(-(-side // part_of(tile)) for side in node.op.kernel)
 
 
 def cover(out: Boxes, parameters: Parameters) -> Tiles:
@@ -73,32 +97,37 @@ def cover(out: Boxes, parameters: Parameters) -> Tiles:
     )
 
 
-def fused_floats(channels: int, parameters: Parameters) -> int:
+def fused_floats(depth: int, parameters: Parameters) -> int:
     """Return the local memory of a work-item that keeps its tiles' inputs and products, in floats."""
-    width = channels + STEP_PADDING + parameters["NR"]
+    width = depth + STEP_PADDING + parameters["NR"]
     return points_of(parameters["TILE"]) * parameters["MR"] * width
 
 
-def staged_floats(channels: int, tiles: Tiles, parameters: Parameters) -> IntArray:
+def staged_floats(depth: int, tiles: Tiles, parameters: Parameters) -> IntArray:
     """Return the scratch memory of inputs and products at all points, in floats, [count]."""
-    width = channels + tiles.panels * parameters["NR"] + 2 * STEP_PADDING
+    width = depth + tiles.panels * parameters["NR"] + 2 * STEP_PADDING
     padded = ceil_div(tiles.count, parameters["MR"]) * parameters["MR"]
     return np.asarray(tiles.images * points_of(parameters["TILE"]) * padded * width)
+
+
+def are_on_grid(op: Conv2d, tile: int) -> bool:
+    """Return whether the operator may be computed in tiles of so many rows and columns."""
+    return all(cell % tile == 0 for cell in op.tile)
 
 
 def fits_node(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     """Return whether tiles and vectors of these sizes can compute a node that some sizes can compute."""
     op = node.op
-    is_on_grid = isinstance(op, Conv2d) and all(cell % parameters["TILE"] == 0 for cell in op.tile)
+    is_on_grid = isinstance(op, Conv2d) and are_on_grid(op, parameters["TILE"])
     lanes = parameters["VECTOR"]
     is_known = not parameters["FETCH"] or can_fetch(info)
-    is_whole = graph.shape(node.inputs[0])[1] % lanes == 0 and parameters["NR"] % lanes == 0
+    is_whole = are_filling(graph.shape(node.inputs[0])[1], lanes) and parameters["NR"] % lanes == 0
     return is_on_grid and is_known and is_whole and parameters["NR"] <= _MOST_VECTORS * lanes
 
 
-def fits_fused(inputs: int, parameters: Parameters, info: DeviceInfo) -> bool:
+def fits_fused(depth: int, parameters: Parameters, info: DeviceInfo) -> bool:
     """Return whether local memory holds the inputs and products of a work-item's tiles."""
-    return fits_local(inputs, parameters, most_local_bytes(info))
+    return fits_local(depth, parameters, most_local_bytes(info))
 
 
 def most_local_bytes(info: DeviceInfo) -> int:
@@ -106,9 +135,9 @@ def most_local_bytes(info: DeviceInfo) -> int:
     return min(info.local_memory_bytes, _CACHE_BYTES)
 
 
-def fits_local(inputs: int, parameters: Parameters, local_bytes: int) -> bool:
+def fits_local(depth: int, parameters: Parameters, local_bytes: int) -> bool:
     """Return whether the inputs and products of a work-item's tiles take at most ``local_bytes``."""
-    return fused_floats(inputs, parameters) * FLOAT_BYTES <= local_bytes
+    return fused_floats(depth, parameters) * FLOAT_BYTES <= local_bytes
 
 
 def iterate_points(tile: int) -> Iterator[float]:
@@ -119,7 +148,7 @@ def iterate_points(tile: int) -> Iterator[float]:
 
 
 def filter_transform(tile: int) -> npt.NDArray[np.float64]:
-    """Return the matrix [tile + 2, 3] that takes the three taps of a line to its points.
+    """Return the matrix [points of a line, taps of a part] that takes a line of taps to its points.
 
     Source:
         Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016; Toom-Cook interpolation, the
@@ -130,21 +159,29 @@ def filter_transform(tile: int) -> npt.NDArray[np.float64]:
     rows = []
     for index, point in enumerate(points):
         others = [point - other for place, other in enumerate(points) if place != index]
-        rows.append([point**power / np.prod(others) for power in range(3)])
+        rows.append([point**power / np.prod(others) for power in range(part_of(tile))])
     if tile == 2:  # the kernel's transform of inputs has the other sign there
         rows[0] = [-value for value in rows[0]]
-    return np.array([*rows, [0.0, 0.0, 1.0]])
+    return np.array([*rows, [*(part_of(tile) - 1) * [0.0], 1.0]])
 
 
-def pack_filters(weight: FloatArray, bias: FloatArray | None, *, tile: int, nr: int) -> FloatArray:
-    """Return [ceil(OC / nr), 1 + points * IC, nr]: the bias, then the filters of each point.
+def pack_filters(
+    weight: FloatArray, bias: FloatArray | None, *, tile: int, nr: int, inputs: int
+) -> FloatArray:
+    """Return [ceil(OC / nr), 1 + points * depth, nr]: the bias, then the filters of each point, part by part.
 
     Args:
-        weight: [OC, IC, 3, 3].
+        weight: [OC, IC, KH, KW]; filled up with zeros to whole parts.
         bias: [OC]; zeros when absent.
         tile: Outputs along each side of a tile.
-        nr: Channels of a panel.
+        nr: Output channels of a panel.
+        inputs: Input channels, those that ``weight`` lacks filled up with zeros.
     """
+    outputs, channels, *kernel = weight.shape
+    part = part_of(tile)
+    padding = [(0, 0), (0, inputs - channels), *((0, -side % part) for side in kernel)]
+    whole = np.pad(weight.astype(np.float64), padding)
+    parts = whole.reshape(*whole.shape[:2], whole.shape[2] // part, part, -1, part)
     matrix = filter_transform(tile)
-    points = np.einsum("ia,ocab,jb->oijc", matrix, weight.astype(np.float64), matrix, optimize=True)
-    return pack_panels(points.astype(np.float32).reshape(len(weight), -1), bias, groups=1, nr=nr)
+    points = np.einsum("ia,ocyaxb,jb->oijyxc", matrix, parts, matrix, optimize=True)
+    return pack_panels(points.astype(np.float32).reshape(outputs, -1), bias, groups=1, nr=nr)

@@ -12,20 +12,20 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
     __global const float *restrict weights, __global const float *zeros, __local float *points,
     int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
     int panel_begin, int item_panels, int panels, int tiles, int row_tiles, int channels, int in_h, int in_w,
-    int pad_h, int pad_w, EPILOGUE_SCALARS) {
-    const int point_step = MR * TILE_STEP(channels);
+    int kernel_h, int kernel_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+    const int depth = COUNT_DEPTH(channels, kernel_h, kernel_w), point_step = MR * TILE_STEP(depth);
     __local float *products = points + POINTS * point_step;
     const int n = image_begin + get_global_id(2), first = get_global_id(0) * MR;
     const int grid_row = row_begin / TILE * TILE, grid_col = col_begin / TILE * TILE;
     __global const float *image = src + AT(src, n, 0, 0, 0);
     for (int t = 0; t < MR; ++t) {  // past the end the last tile again
         const int tile = min(first + t, tiles - 1);
-        transform_tile(points + t * TILE_STEP(channels), point_step, channels, image, src_h, src_w,
+        transform_tile(points + t * TILE_STEP(depth), point_step, channels, image, src_h, src_w,
                        grid_row + tile / row_tiles * TILE - pad_h, grid_col + tile % row_tiles * TILE - pad_w, in_h,
-                       in_w, zeros);
+                       in_w, kernel_h, kernel_w, zeros);
     }
     const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
-    __global const float *weight = weights + item_begin * ((size_t)(POINTS * channels + 1) * NR);
+    __global const float *weight = weights + item_begin * ((size_t)(POINTS * depth + 1) * NR);
     for (int item = item_begin; item < item_end; ++item) {
         __global const float *bias = weight;
         weight += NR;

@@ -12,23 +12,24 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
     __global const float *restrict weights, __global const float *zeros, __global float *scratch, int stage,
     int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
     int panel_begin, int item_tiles, int item_panels, int panels, int tiles, int row_tiles, int channels, int in_h,
-    int in_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+    int in_w, int kernel_h, int kernel_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+    const int depth = COUNT_DEPTH(channels, kernel_h, kernel_w);
     const int padded_tiles = (tiles + MR - 1) / MR * MR, product_step = TILE_STEP(panels * NR);
-    const int point_step = padded_tiles * TILE_STEP(channels), sum_step = padded_tiles * product_step;
+    const int point_step = padded_tiles * TILE_STEP(depth), sum_step = padded_tiles * product_step;
     __global float *points = scratch + get_global_id(2) * (size_t)(POINTS * point_step);
     __global float *products = scratch + get_global_size(2) * (size_t)(POINTS * point_step) +
                                get_global_id(2) * (size_t)(POINTS * sum_step);
-    const int n = image_begin + get_global_id(2), panel_floats = (POINTS * channels + 1) * NR;
+    const int n = image_begin + get_global_id(2), panel_floats = (POINTS * depth + 1) * NR;
     if (stage == 1) {
         const int point = get_global_id(1) % POINTS, band = get_global_id(1) / POINTS;
         const int begin = band * item_tiles, end = min(begin + item_tiles, padded_tiles);
         const int first = get_global_id(0) * item_panels, last = min(first + item_panels, panels);
         for (int panel = first; panel < last; ++panel) {
-            __global const float *filters = weights + panel * (size_t)panel_floats + (1 + point * channels) * NR;
+            __global const float *filters = weights + panel * (size_t)panel_floats + (1 + point * depth) * NR;
             __global const float *next = filters + (panel + 1 < last ? panel_floats : 0);
             for (int t = begin; t < end; t += MR) {
                 __global const float *weight = filters;
-                __global const float *tile_points = points + (point * point_step + t * TILE_STEP(channels));
+                __global const float *tile_points = points + (point * point_step + t * TILE_STEP(depth));
                 __global float *tile_products = products + (point * sum_step + t * product_step + panel * NR);
                 AIM_FETCH((t - begin) / MR, (end - begin) / MR, next)
                 MULTIPLY_TILES
@@ -42,9 +43,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         __global const float *image = src + AT(src, n, 0, 0, 0);
         for (int t = begin; t < min(begin + item_tiles, padded_tiles); ++t) {  // past the end the last tile again
             const int tile = min(t, tiles - 1);
-            transform_tile(points + t * TILE_STEP(channels), point_step, channels, image, src_h, src_w,
+            transform_tile(points + t * TILE_STEP(depth), point_step, channels, image, src_h, src_w,
                            grid_row + tile / row_tiles * TILE - pad_h, grid_col + tile % row_tiles * TILE - pad_w,
-                           in_h, in_w, zeros);
+                           in_h, in_w, kernel_h, kernel_w, zeros);
         }
         return;
     }

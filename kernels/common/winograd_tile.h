@@ -1,11 +1,14 @@
-// Winograd's minimal filtering F(TILE x TILE, 3 x 3): the TILE x TILE outputs of a tile from EDGE x EDGE inputs by
-// POINTS products instead of 9 * TILE * TILE. Along each side the interpolation points are 0, 1, -1 (TILE 2) or
-// 0, +-sqrt(1/2), +-sqrt(2) (TILE 4), and infinity. Filters are transformed when they are packed.
+// Winograd's minimal filtering F(TILE x TILE, PART x PART): the TILE x TILE outputs of a tile from EDGE x EDGE inputs
+// by POINTS products instead of (PART * TILE)^2. Along each side the interpolation points are 0, 1, -1 (TILE 2) or
+// 0, +-sqrt(1/2), +-sqrt(2) (TILE 3 and 4), and infinity. Filters are transformed when they are packed.
+//
+// Windows larger than a part are parts beside each other, the last ones filled up with zeros: each part has inputs of
+// its own, and all parts are summed before the products are transformed, as if they were so many channels more.
 //
 // A tile's numbers come from its own inputs by the same operations wherever the tile lies in a launch. Tiles lie on
 // the grid of the whole tensor; outputs outside the launch's box are computed and not stored.
 //
-// Parameters  TILE outputs along each side (2 4); FETCH whether filters are asked for ahead (0 1); those of
+// Parameters  TILE outputs along each side (2 3 4), of parts of 4 taps where it is 3, of 3 otherwise; FETCH whether filters are asked for ahead (0 1); those of
 //             common/register_tile.h, rows being tiles
 // POOL          whether the maxima of 2 x 2 outputs are stored instead of outputs (0 1)
 // INPUTS_SPACE, PRODUCTS_SPACE  address spaces of the transformed inputs and of the products
@@ -21,14 +24,22 @@
 #endif
 #include "common/register_tile.h"
 
-#define EDGE (TILE + 2)
+#if TILE == 3
+#define PART 4
+#else
+#define PART 3
+#endif
+#define EDGE (TILE + PART - 1)
 #define POINTS (EDGE * EDGE)
 // Floats from one tile's transformed inputs to the next one's; a power of two would crowd into few cache sets.
-#define TILE_STEP(channels) ((channels) + 16)
+#define TILE_STEP(depth) ((depth) + 16)
+// Channels of all parts of a window, those of each filled up to whole vectors.
+#define COUNT_PARTS(kernel_h, kernel_w) ((((kernel_h) + PART - 1) / PART) * (((kernel_w) + PART - 1) / PART))
+#define COUNT_DEPTH(channels, kernel_h, kernel_w) \
+    (((channels) + VECTOR - 1) / VECTOR * VECTOR * COUNT_PARTS(kernel_h, kernel_w))
 
-#if TILE == 4
+#if TILE > 2
 #define EACH_EDGE(X) REPEAT_6(X)
-#define EACH_SIDE(X) REPEAT_4(X)
 #define ROOT_HALF ((VEC)(0.70710678f))
 #define ROOT_TWO ((VEC)(1.41421356f))
 // One line of inputs d0 .. d5 to its points v0 .. v5.
@@ -38,13 +49,21 @@
     const VEC v0 = fma(d2, (VEC)(-2.5f), d0 + d4), v5 = fma(d3, (VEC)(-2.5f), d1 + d5);    \
     const VEC v1 = fma(odd_1, ROOT_HALF, even_1), v2 = fma(odd_1, -ROOT_HALF, even_1);     \
     const VEC v3 = fma(odd_2, ROOT_TWO, even_2), v4 = fma(odd_2, -ROOT_TWO, even_2);
-// One line of products m0 .. m5 to its outputs y0 .. y3.
+// One line of products m0 .. m5 to its outputs y0 .. y2 or y3.
 #define TRANSFORM_PRODUCTS                                                                 \
     const VEC sum_1 = m1 + m2, difference_1 = (m1 - m2) * ROOT_HALF;                       \
     const VEC sum_2 = m3 + m4, difference_2 = (m3 - m4) * ROOT_TWO;                        \
     const VEC y0 = m0 + sum_1 + sum_2, y1 = difference_1 + difference_2;                   \
+    TRANSFORM_LAST_PRODUCTS
+#endif
+#if TILE == 4
+#define EACH_SIDE(X) REPEAT_4(X)
+#define TRANSFORM_LAST_PRODUCTS                                                            \
     const VEC y2 = fma(sum_1, (VEC)(0.5f), sum_2 * (VEC)(2.0f));                           \
     const VEC y3 = fma(difference_1, (VEC)(0.5f), fma(difference_2, (VEC)(2.0f), m5));
+#elif TILE == 3
+#define EACH_SIDE(X) REPEAT_3(X)
+#define TRANSFORM_LAST_PRODUCTS const VEC y2 = fma(sum_1, (VEC)(0.5f), fma(sum_2, (VEC)(2.0f), m5));
 #else
 #define EACH_EDGE(X) REPEAT_4(X)
 #define EACH_SIDE(X) REPEAT_2(X)
@@ -53,36 +72,52 @@
 #endif
 
 #define LOAD_INPUT(i) const VEC d##i = VLOAD(at[i][j] + c);
+#define LOAD_REST(i) const VEC d##i = load_lanes(at[i][j] + c, 1, 0, channels - c);
 #define KEEP_COLUMN(i) lines[i][j] = v##i;
 #define LOAD_COLUMN(j) const VEC d##j = lines[i][j];
 #define STORE_POINT(j) VSTORE(v##j, points + (i * EDGE + j) * point_step + c);
 
-// Transforms the inputs of one tile, whose first row and column are y and x; outside the image lie zeros.
+// The inputs of one tile and vector of channels to its points.
+#define TRANSFORM_PATCH(LOAD)              \
+    {                                      \
+        VEC lines[EDGE][EDGE];             \
+        for (int j = 0; j < EDGE; ++j) {   \
+            EACH_EDGE(LOAD)                \
+            TRANSFORM_INPUTS               \
+            EACH_EDGE(KEEP_COLUMN)         \
+        }                                  \
+        for (int i = 0; i < EDGE; ++i) {   \
+            EACH_EDGE(LOAD_COLUMN)         \
+            TRANSFORM_INPUTS               \
+            EACH_EDGE(STORE_POINT)         \
+        }                                  \
+    }
+
+// Transforms the inputs of one tile, part by part of the window; the tile's first row and column are y and x. Outside
+// the image lie zeros, and where no tap of the window is.
 static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points, int point_step, int channels,
                                                      __global const float *image, int step_h, int step_w, int y,
-                                                     int x, int in_h, int in_w, __global const float *zeros) {
-    __global const float *at[EDGE][EDGE];
-    for (int i = 0; i < EDGE; ++i)
-        for (int j = 0; j < EDGE; ++j)
-            at[i][j] = (uint)(y + i) < (uint)in_h && (uint)(x + j) < (uint)in_w
-                           ? image + ((y + i) * step_h + (x + j) * step_w)
-                           : zeros;
-    for (int c = 0; c < channels; c += VECTOR) {
-        VEC lines[EDGE][EDGE];
-        for (int j = 0; j < EDGE; ++j) {
-            EACH_EDGE(LOAD_INPUT)
-            TRANSFORM_INPUTS
-            EACH_EDGE(KEEP_COLUMN)
-        }
-        for (int i = 0; i < EDGE; ++i) {
-            EACH_EDGE(LOAD_COLUMN)
-            TRANSFORM_INPUTS
-            EACH_EDGE(STORE_POINT)
-        }
+                                                     int x, int in_h, int in_w, int kernel_h, int kernel_w,
+                                                     __global const float *zeros) {
+    for (int part = 0; part < COUNT_PARTS(kernel_h, kernel_w); ++part) {
+        const int parts_w = (kernel_w + PART - 1) / PART;
+        const int part_y = part / parts_w * PART, part_x = part % parts_w * PART;
+        const int rows = kernel_h + TILE - 1 - part_y, cols = kernel_w + TILE - 1 - part_x;
+        __global const float *at[EDGE][EDGE];
+        for (int i = 0; i < EDGE; ++i)
+            for (int j = 0; j < EDGE; ++j) {
+                const int h = y + part_y + i, w = x + part_x + j;
+                const bool is_inside = i < rows && j < cols && (uint)h < (uint)in_h && (uint)w < (uint)in_w;
+                at[i][j] = is_inside ? image + (h * step_h + w * step_w) : zeros;
+            }
+        int c = 0;
+        for (; c + VECTOR <= channels; c += VECTOR) TRANSFORM_PATCH(LOAD_INPUT)
+        if (c < channels) TRANSFORM_PATCH(LOAD_REST)
+        points += COUNT_DEPTH(channels, 1, 1);
     }
 }
 
-// The products of MR tiles with one panel of filters at one point: sums over channels, kept for the transform.
+// The products of MR tiles with one panel of filters at one point: sums over `depth`, kept for the transform.
 // AIM_FETCH goes before it: each of a panel's `blocks` register tiles asks for some of the filters at `next`, in each
 // step for its own vector of the row and for the one `blocks` further.
 #if FETCH
@@ -99,7 +134,7 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 #define FETCH_WEIGHTS
 #endif
 #define NO_BIAS(v) const VEC bias_##v = (VEC)(0.0f);
-#define AIM_TILE(m) INPUTS_SPACE const float *p##m = tile_points + m * TILE_STEP(channels);
+#define AIM_TILE(m) INPUTS_SPACE const float *p##m = tile_points + m * TILE_STEP(depth);
 #define KEEP_PRODUCT(m)                                                    \
     LANE_0(VSTORE(a##m##_0, tile_products + m * PRODUCT_STEP);)            \
     LANE_1(VSTORE(a##m##_1, tile_products + m * PRODUCT_STEP + VECTOR);)   \
@@ -108,7 +143,7 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
     EACH_LANE(NO_BIAS)               \
     REPEAT(MR, START_ROW)            \
     REPEAT(MR, AIM_TILE)             \
-    for (int k = 0; k < channels; ++k) { \
+    for (int k = 0; k < depth; ++k) { \
         FETCH_WEIGHTS                \
         EACH_LANE(LOAD_WEIGHT)       \
         REPEAT(MR, STEP_ROW)         \

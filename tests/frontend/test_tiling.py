@@ -34,19 +34,27 @@ def test_tiles_grow_with_the_image(image: Pair, tile: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kernel", "tile"), [((4, 4), 3), ((5, 5), 4), ((7, 7), 3), ((8, 8), 3), ((9, 9), 4), ((3, 5), 4)]
+)
+def test_larger_windows_have_the_tiles_that_save_most(kernel: Pair, tile: int) -> None:
+    op = Conv2d(kernel=kernel)
+    assert marked(op) == marked(op, image=(8, 8)) == marked(op, outputs=3) == (tile, tile)
+
+
+@pytest.mark.parametrize(
     "op",
     [
-        Conv2d(kernel=(5, 5)),
+        Conv2d(kernel=(1, 7)),
         Conv2d(kernel=(3, 3), stride=(2, 2)),
         Conv2d(kernel=(3, 3), dilation=(2, 2)),
         Conv2d(kernel=(3, 3), groups=2),
     ],
-    ids=["large window", "strided", "dilated", "groups"],
+    ids=["flat window", "strided", "dilated", "groups"],
 )
 def test_leaves_other_windows_alone(op: Conv2d) -> None:
     assert marked(op) == (1, 1)
 
 
 def test_leaves_few_channels_and_computed_weights_alone() -> None:
-    assert marked(USUAL, inputs=8) == (1, 1)
+    assert marked(USUAL, inputs=8) == marked(USUAL, outputs=8) == (1, 1)
     assert marked(USUAL, is_constant=False) == (1, 1)

@@ -63,18 +63,25 @@ CASES = {
     "padding-at-one-side": winograd(pads=(2, 0, 1, 3)),
     "wide-padding": winograd(image=(5, 6), pads=(5, 6, 7, 5)),
     "batch-without-bias": winograd(image=(6, 9), batch=3, has_bias=False),
+    "parts-of-vectors": winograd(inputs=11),
+    "less-than-a-vector": winograd(inputs=3, kernel=(5, 5), pads=(2, 2, 2, 2)),
     "few-outputs": winograd(outputs=3),
     "many-panels": winograd(image=(5, 5), outputs=70),
+    "window-of-4-parts": winograd(image=(13, 9), kernel=(5, 5), pads=(2, 2, 2, 2)),
+    "window-of-9-parts": winograd(image=(10, 15), kernel=(7, 7), pads=(3, 3, 3, 3)),
+    "window-of-whole-parts": winograd(image=(9, 6), kernel=(9, 6), pads=(4, 2, 4, 3)),
+    "oblong-window": winograd(image=(12, 11), kernel=(3, 8), pads=(0, 1, 2, 7)),
+    "window-larger-than-image": winograd(image=(3, 4), kernel=(7, 7), pads=(6, 3, 5, 4)),
 }
 
 
 @EACH_ROW
-@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("tile", [2, 3, 4])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_agrees_with_onnx_runtime_and_cuts_keep_bits(
     device: Device, row: Implementation, case: Case, tile: int
 ) -> None:
-    graph, feeds, reference = build(case)
+    graph, feeds, reference = build(replace(case, tile=(3, 3)) if tile == 3 else case)
     assert_right(
         device, graph, feeds, reference, slices=cuts_of(reference.shape), selection=select(row, TILE=tile)
     )
@@ -141,11 +148,16 @@ def test_dense_storage_gives_the_bits_of_spaced_storage(device: Device) -> None:
 
 
 @pytest.mark.parametrize("channels", [32, 128, 512])
-def test_stays_close_to_exact_sums(device: Device, channels: int) -> None:
-    graph, feeds, _ = build(winograd(image=(20, 20), inputs=channels, outputs=32))
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_stays_close_to_exact_sums(device: Device, kernel: int, channels: int) -> None:
+    pads = 4 * (kernel // 2,)
+    case = winograd(
+        image=(20, 20), inputs=channels, outputs=32, kernel=(kernel, kernel), pads=pads, tile=(12, 12)
+    )
+    graph, feeds, _ = build(case)
     exact = sum_exactly(feeds["x"], graph.constants["w"], graph.constants["b"])
     for row in IMPLEMENTATIONS:
-        for tile in (2, 4):
+        for tile in (2, 3, 4):
             selection = select(row, TILE=tile)
             if fits(selection, graph, device):
                 value = run_node(device, graph, feeds, selection=selection)
@@ -153,9 +165,10 @@ def test_stays_close_to_exact_sums(device: Device, channels: int) -> None:
 
 
 def sum_exactly(x: FloatArray, weight: FloatArray, bias: FloatArray) -> FloatArray:
-    """Return a 3x3 convolution with padding 1, summed in float64."""
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))).astype(np.float64)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    """Return a convolution as large as its input, summed in float64."""
+    kernel = weight.shape[2:]
+    padded = np.pad(x, ((0, 0), (0, 0), *((side // 2, side // 2) for side in kernel))).astype(np.float64)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, axis=(2, 3))
     total = np.einsum("nchwij,ocij->nohw", windows, weight.astype(np.float64), optimize=True)
     return np.asarray(total + bias[:, None, None], np.float32)
 

@@ -29,6 +29,8 @@ from codl.ir.regions import Boxes, IntArray, Region, input_boxes
 from codl.machine import DeviceInfo
 
 _SIDE = 2
+_TILES = (2, 4)
+"""Tiles of minimal filtering that hold whole windows."""
 _MOST_ROW_BYTES = 256 << 10
 """Most bytes of the values that a window's rows see: a part of a core's cache."""
 _ROW_PADDING = 16
@@ -70,9 +72,10 @@ def _is_halving(node: Node, graph: Graph) -> bool:
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementation) -> Parameters | None:
-    """Return the parameters of the convolution's own row."""
+    """Return the parameters of the convolution's own row, unless windows lie across its tiles."""
     convolution = find_halved(node, graph)
-    return None if convolution is None else row.accepts(convolution, graph, info)
+    parameters = None if convolution is None else row.accepts(convolution, graph, info)
+    return parameters if parameters is not None and parameters["TILE"] in _TILES else None
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters, *, row: Implementation) -> bool:
@@ -241,12 +244,19 @@ def _name(row: Implementation) -> str:
     return row.name.replace("__", "_pool__")
 
 
-def _pool(row: Implementation, *, accept: Any = _accept, describe: Any = _describe) -> Implementation:
-    """Return the row that takes the maxima of a row's values."""
+def _pool(
+    row: Implementation,
+    *,
+    accept: Any = _accept,
+    describe: Any = _describe,
+    **allowed: tuple[int, ...],
+) -> Implementation:
+    """Return the row that takes the maxima of a row's values; ``allowed`` takes the place of its own."""
     return replace(
         row,
         name=_name(row),
         source=f"conv2d/{_name(row)}.cl",
+        allowed={**row.allowed, **allowed},
         accepts=partial(accept, row=row),
         fits=partial(_fits, row=row),
         describe=partial(describe, row=row),
@@ -257,6 +267,6 @@ def _pool(row: Implementation, *, accept: Any = _accept, describe: Any = _descri
 
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    *map(_pool, conv2d_winograd.IMPLEMENTATIONS),
+    *(_pool(row, TILE=_TILES) for row in conv2d_winograd.IMPLEMENTATIONS),
     *(_pool(row, accept=_accept_patch, describe=_describe_patch) for row in conv2d_patch.IMPLEMENTATIONS),
 )

@@ -1,7 +1,8 @@
-"""3 x 3 convolutions of stride 1 by minimal filtering: fused in one launch, or staged in three."""
+"""Convolutions of stride 1 by minimal filtering: fused in one launch, or staged in three."""
 
 from collections.abc import Mapping
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,11 @@ from codl.catalog.winograd_tile import (
     STEP_PADDING,
     Tiles,
     cover,
+    depth_of,
     fits_fused,
     fits_node,
     fused_floats,
+    inputs_of,
     pack_filters,
     points_of,
     staged_floats,
@@ -56,26 +59,26 @@ def _accept_staged(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | N
 
 
 def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    inputs = graph.shape(node.inputs[0])[1]
-    return fits_node(node, graph, info, parameters) and fits_fused(inputs, parameters, info)
+    is_tiled = fits_node(node, graph, info, parameters)
+    return is_tiled and fits_fused(_depth_of(node, graph, parameters), parameters, info)
 
 
 def _describe_fused(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    tiles, inputs = cover(out, parameters), graph.shape(node.inputs[0])[1]
+    tiles, depth = cover(out, parameters), _depth_of(node, graph, parameters)
     blocks = ceil_div(tiles.count, parameters["MR"])
     item_panels = _share_panels(blocks * tiles.images, tiles.panels, info.units)
     global_size = np.stack([blocks, ceil_div(tiles.panels, item_panels), tiles.images], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
-    steps = points_of(parameters["TILE"]) * inputs
+    steps = points_of(parameters["TILE"]) * depth
     read, written = _count_bytes(node, graph, out, tiles, parameters)
     return (
         LaunchBatch(
             **_common(node, graph, tiles, parameters),
             entry="conv2d_winograd_fused__buffer",
             global_size=global_size,
-            local=np.full(out.count, fused_floats(inputs, parameters), np.int64),
+            local=np.full(out.count, fused_floats(depth, parameters), np.int64),
             scalars={
                 **_box_scalars(tiles),
                 "item_panels": item_panels,
@@ -90,7 +93,7 @@ def _describe_fused(
             units={"steps": items * item_panels * steps, "tiles": items * item_panels, "items": items},
             read_bytes=read,
             written_bytes=written,
-            flops=2 * 9 * inputs * out.size,
+            flops=2 * _count_taps(node, graph) * out.size,
         ),
     )
 
@@ -110,12 +113,12 @@ def _share_panels(blocks: IntArray, panels: IntArray, units: int) -> IntArray:
 def _describe_staged(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    tiles, inputs, mr = cover(out, parameters), graph.shape(node.inputs[0])[1], parameters["MR"]
+    tiles, depth, mr = cover(out, parameters), _depth_of(node, graph, parameters), parameters["MR"]
     points = points_of(parameters["TILE"])
     bands = ceil_div(tiles.count, mr)
     few = ceil_div(np.full(out.count, ITEMS_PER_UNIT * info.units), tiles.images)
     transformed = ceil_div(tiles.count, few)
-    item_tiles = mr * ceil_div(bands, ceil_div(bands * mr, _most_tiles(inputs, mr)))
+    item_tiles = mr * ceil_div(bands, ceil_div(bands * mr, _most_tiles(depth, mr)))
     blocks = ceil_div(bands * mr, item_tiles)
     item_panels = ceil_div(tiles.panels, ceil_div(few, points * blocks))
     groups, one = ceil_div(tiles.panels, item_panels), np.ones(out.count, np.int64)
@@ -125,13 +128,13 @@ def _describe_staged(
         np.stack([ceil_div(tiles.count, transformed), one, tiles.images], axis=1),
     )
     busiest = [spread(size.prod(axis=1), info.units) for size in sizes]
-    scratch = staged_floats(inputs, tiles, parameters)
+    scratch = staged_floats(depth, tiles, parameters)
     channels = tiles.panels * parameters["NR"]
     padded = tiles.images * points * bands * mr
     read, written = _count_bytes(node, graph, out, tiles, parameters)
     source = FLOAT_BYTES * input_boxes(node, graph, out)[0].size
     residual = FLOAT_BYTES * out.size if node.residual else 0 * out.size
-    moved = FLOAT_BYTES * padded * inputs, FLOAT_BYTES * padded * channels
+    moved = FLOAT_BYTES * padded * depth, FLOAT_BYTES * padded * channels
 
     def make(stage: int, tiles_of_item: IntArray, **facts: Any) -> LaunchBatch:
         return LaunchBatch(
@@ -155,7 +158,7 @@ def _describe_staged(
         make(
             0,
             transformed,
-            units={"transforms": busiest[0] * transformed * inputs, "items": busiest[0]},
+            units={"transforms": busiest[0] * transformed * depth, "items": busiest[0]},
             read_bytes=source,
             written_bytes=moved[0],
             flops=0 * out.size,
@@ -164,13 +167,13 @@ def _describe_staged(
             1,
             item_tiles,
             busiest_flops=2
-            * (points * inputs * parameters["NR"])
+            * (points * depth * parameters["NR"])
             * (tiles.count * tiles.images * tiles.panels)
             // info.units,
-            units={"steps": taken * inputs, "tiles": taken, "items": busiest[1]},
+            units={"steps": taken * depth, "tiles": taken, "items": busiest[1]},
             read_bytes=read - source - residual + moved[0],
             written_bytes=moved[1],
-            flops=2 * 9 * inputs * out.size,
+            flops=2 * _count_taps(node, graph) * out.size,
         ),
         make(
             2,
@@ -183,9 +186,14 @@ def _describe_staged(
     )
 
 
-def _most_tiles(inputs: int, mr: int) -> IntArray:
+def _most_tiles(depth: int, mr: int) -> IntArray:
     """Return the tiles whose inputs at one point stay in a core's cache, in whole register tiles."""
-    return np.asarray(np.maximum(1, _POINT_BYTES // (FLOAT_BYTES * (inputs + STEP_PADDING) * mr)) * mr)
+    return np.asarray(np.maximum(1, _POINT_BYTES // (FLOAT_BYTES * (depth + STEP_PADDING) * mr)) * mr)
+
+
+def _count_taps(node: Node, graph: Graph) -> int:
+    """Return the products of an output in a plain sum."""
+    return prod(graph.shape(node.inputs[1])[1:])
 
 
 def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> dict[str, Any]:
@@ -193,7 +201,7 @@ def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> d
     op = node.op
     assert isinstance(op, Conv2d)
     names, shape, x = constant_names(node, op), graph.shape(node.output), graph.shape(node.inputs[0])
-    tile, nr = parameters["TILE"], parameters["NR"]
+    tile, nr, inputs = parameters["TILE"], parameters["NR"], inputs_of(node, graph, parameters["VECTOR"])
     return {
         "tensors": (
             plain_arg(node.output, shape),
@@ -202,9 +210,9 @@ def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> d
         ),
         "packed": (
             PackedArg(
-                key=f"{names!r}/winograd{tile}/nr{nr}",
-                pack=partial(_pack, names=names, tile=tile, nr=nr),
-                panel_floats=nr * (1 + points_of(tile) * x[1]),
+                key=f"{names!r}/winograd{tile}/nr{nr}/ic{inputs}",
+                pack=partial(_pack, names=names, tile=tile, nr=nr, inputs=inputs),
+                panel_floats=nr * (1 + points_of(tile) * _depth_of(node, graph, parameters)),
             ),
         ),
         "panel_begin": tiles.panel_begin,
@@ -213,9 +221,15 @@ def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> d
     }
 
 
-def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], tile: int, nr: int) -> FloatArray:
+def _depth_of(node: Node, graph: Graph, parameters: Parameters) -> int:
+    return depth_of(node, graph, tile=parameters["TILE"], lanes=parameters["VECTOR"])
+
+
+def _pack(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], tile: int, nr: int, inputs: int
+) -> FloatArray:
     weight, *bias = (constants[name] for name in names)
-    return pack_filters(weight, bias[0] if bias else None, tile=tile, nr=nr)
+    return pack_filters(weight, bias[0] if bias else None, tile=tile, nr=nr, inputs=inputs)
 
 
 def _box_scalars(tiles: Tiles) -> dict[str, Scalar]:
@@ -236,7 +250,15 @@ def _tile_scalars(node: Node, graph: Graph, tiles: Tiles) -> dict[str, Scalar]:
     assert isinstance(op, Conv2d)
     _, channels, height, width = graph.shape(node.inputs[0])
     count = len(tiles.count)
-    fixed = {"channels": channels, "in_h": height, "in_w": width, "pad_h": op.pads[0], "pad_w": op.pads[1]}
+    fixed = {
+        "channels": channels,
+        "in_h": height,
+        "in_w": width,
+        "kernel_h": op.kernel[0],
+        "kernel_w": op.kernel[1],
+        "pad_h": op.pads[0],
+        "pad_w": op.pads[1],
+    }
     return {
         "tiles": tiles.count,
         "row_tiles": tiles.in_row,
@@ -249,7 +271,7 @@ def _count_bytes(
     node: Node, graph: Graph, out: Boxes, tiles: Tiles, parameters: Parameters
 ) -> tuple[IntArray, IntArray]:
     """Return bytes read (the input's region and the panels once, the residual) and written, each [count]."""
-    panel = parameters["NR"] * (1 + points_of(parameters["TILE"]) * graph.shape(node.inputs[0])[1])
+    panel = parameters["NR"] * (1 + points_of(parameters["TILE"]) * _depth_of(node, graph, parameters))
     read = input_boxes(node, graph, out)[0].size + tiles.panels * panel + (out.size if node.residual else 0)
     return FLOAT_BYTES * read, FLOAT_BYTES * out.size
 
