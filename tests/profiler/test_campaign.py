@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -146,10 +147,10 @@ def test_every_kernel_can_be_measured(device: Device) -> None:
 
 def test_lost_device_is_told(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "samples.jsonl"
-    calls = iter(range(100_000))
+    calls = count(1)
 
     def fail(self: PreparedCase, *arguments: object, **options: object) -> object:
-        if next(calls) == 1500:
+        if next(calls) % 500 == 0 and path.exists() and read_log(path).samples:
             raise DeviceError(f"{device.info.name}: lost")
         return play(self, *arguments, **options)  # type: ignore[arg-type]
 
