@@ -4,8 +4,9 @@ Everything is derived from the launch description that the executor enqueues, so
 features are amounts of work that take time, so that their coefficients are times and never negative.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import prod
 from typing import Any
 
@@ -16,15 +17,27 @@ from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.ir.ops import Epilogue
 from codl.latency.amounts.crossing import Crossing, list_crossing
 from codl.latency.amounts.lines import list_lines
+from codl.latency.amounts.taps import list_taps
 from codl.latency.amounts.tiles import list_tiles
 from codl.latency.amounts.traffic import list_traffic
 from codl.latency.amounts.waves import split_waves
+from codl.latency.amounts.work import count_items, count_work
 from codl.machine import DeviceInfo
 
 FloatMatrix = np.ndarray[Any, np.dtype[np.float64]]
 FLOPS = "flops"
 """Arithmetic: all that simulated profiles know of; measured ones have no such feature."""
+_LAUNCHES = "launches"
 _PLAIN = Epilogue()
+
+
+class Counting(StrEnum):
+    """What a model means by the work of the busiest compute unit."""
+
+    ITEMS = "items"
+    """Its work-items, as if all of them were full: so count profiles that say nothing of it."""
+    WORK = "work"
+    """What there is to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +70,8 @@ def extract_features(
     *,
     epilogue: Epilogue = _PLAIN,
     crossing: Crossing | None = None,
+    counting: Counting = Counting.WORK,
+    wanted: Container[str] | None = None,
 ) -> Features:
     """Return the features of candidates that several launches compute one after the other.
 
@@ -67,6 +82,8 @@ def extract_features(
         info: The device.
         epilogue: What the operator does to its results.
         crossing: How far apart their data lie; None for what is computed whole.
+        counting: As the model counts that is asked.
+        wanted: Names of features that some model asks for; others may be left out. All by default.
     """
     totals = count_totals(batches)
     entries, works = {batch.entry for batch in batches}, {tuple(batch.units) for batch in batches}
@@ -77,13 +94,20 @@ def extract_features(
         stage += list(batch.units)[:1] if len(works) > 1 else []
         stage += ["strided"] if any(map(_is_strided, batch.tensors)) else []
         prefix = "".join(f"{part}." for part in stage)
-        amounts = _list_amounts(batch, parameters, info, epilogue)
+        amounts = _list_amounts(batch, parameters, info, epilogue, counting)
+        if wanted is not None:  # launches tell of which sort they are
+            amounts = {
+                name: amount
+                for name, amount in amounts.items()
+                if name == _LAUNCHES or prefix + name in wanted
+            }
         active = np.where(is_active, np.stack(list(amounts.values())), 0.0)
         for name, amount in zip(amounts, active, strict=True):
             key = prefix + name
             found[key] = found[key] + amount if key in found else amount
     if crossing is not None:
-        found.update(list_crossing(crossing))
+        crossed = list_crossing(crossing)
+        found |= {name: amount for name, amount in crossed.items() if wanted is None or name in wanted}
     names = tuple(found)
     return replace(totals, names=names, values=np.stack(list(found.values()), axis=1)) if names else totals
 
@@ -110,18 +134,20 @@ def is_special(name: str) -> bool:
 
 
 def _list_amounts(
-    batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogue: Epilogue
+    batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogue: Epilogue, counting: Counting
 ) -> Mapping[str, Any]:
     """Return by name what one launch does, [count] each."""
+    work = count_work(batch, parameters) if counting is Counting.WORK else count_items(batch)
     groups = batch.global_size.prod(axis=1) / prod(batch.local_size)
-    amounts: dict[str, Any] = {"launches": np.ones(len(groups)), **list_traffic(batch, epilogue, info)}
+    amounts: dict[str, Any] = {_LAUNCHES: np.ones(len(groups)), **list_traffic(batch, epilogue, info)}
     if info.units > 1:
         amounts["woken"] = np.minimum(groups, info.units) - 1
-    amounts |= {name: units.astype(np.float64) for name, units in batch.units.items()}
+    amounts |= work.units
     if {"item_rows", "item_channels"} <= set(batch.scalars) and "items" in batch.units:
-        amounts |= list_lines(batch, parameters, epilogue)
+        amounts |= list_lines(batch, work, parameters, epilogue)
     if {"MR", "VECTOR"} <= set(parameters) and {"steps", "tiles"} <= set(batch.units):
-        amounts |= list_tiles(batch, parameters, epilogue)
+        amounts |= list_tiles(batch, work, parameters, epilogue)
+        amounts |= list_taps(batch, work.units, parameters)
     return {**amounts, **split_waves(batch, amounts, info)}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codl.errors import ProfileError
+from codl.latency.features import Counting
 from codl.latency.known import format_layers, parse_layers
 from codl.latency.linear import LARGEST_US, LinearModel, format_model, parse_model, read_number
 from codl.latency.profile import (
@@ -145,6 +146,8 @@ def _format_row(row: RowModel) -> dict[str, Any]:
         told["layers"] = format_layers(row.layers)
     if row.known is not None:
         told["known"] = _format_quality(row.known)
+    if row.counting is not Counting.ITEMS:
+        told["counting"] = str(row.counting)
     doubts = {"doubt": row.doubt, "known_doubt": row.known_doubt}
     return told | {name: round(value, 4) for name, value in doubts.items() if value is not None}
 
@@ -256,7 +259,9 @@ def parse_neighbour(told: Any, where: str) -> Neighbour:
 
 def _parse_row(told: Any, where: str) -> RowModel:
     entries = _entries(told, where)
-    known = entries.get("known")
+    known, counting = entries.get("known"), entries.get("counting", str(Counting.ITEMS))
+    if counting not in list(Counting):
+        raise ProfileError(f"{where}.counting: got {str(counting)[:60]!r}, expected items or work")
     doubts = {
         name: read_number(entries[name], f"{where}.{name}", largest=LARGEST_US)
         for name in ("doubt", "known_doubt")
@@ -268,6 +273,7 @@ def _parse_row(told: Any, where: str) -> RowModel:
         quality=_parse_quality(entries.get("quality"), f"{where}.quality"),
         layers=parse_layers(entries.get("layers", {}), f"{where}.layers"),
         known=None if known is None else _parse_quality(known, f"{where}.known"),
+        counting=Counting(counting),
         **doubts,
     )
 

@@ -17,7 +17,7 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
 from codl.latency.amounts.crossing import Crossing, count_crossing, find_crossing
-from codl.latency.features import FLOPS, Features, extract_features, stage_of
+from codl.latency.features import FLOPS, Counting, Features, extract_features, stage_of
 from codl.latency.known import mark_node
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
 from codl.machine import DeviceInfo
@@ -134,7 +134,12 @@ class Predictor:
             ProfileError: The implementation has no predictor, or one of another source.
         """
         features = extract_features(
-            batches, selection.parameters, self.info, epilogue=epilogue, crossing=crossing
+            batches,
+            selection.parameters,
+            self.info,
+            epilogue=epilogue,
+            crossing=crossing,
+            counting=self.find_counting(selection.implementation.name),
         )
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         name = selection.implementation.name
@@ -192,6 +197,11 @@ class Predictor:
         """
         uncertainty = self.profile.rows[name].find_uncertainty(mark)
         return uncertainty * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0)
+
+    def find_counting(self, name: str) -> Counting:
+        """Return what the model of an implementation means by work, if there is one."""
+        known = self.profile.rows.get(name)
+        return Counting.ITEMS if known is None else known.counting
 
     def is_known(self, name: str) -> bool:
         """Return whether the profile has a predictor of an implementation as it is."""

@@ -91,6 +91,8 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 predictors[first].info,
                 epilogue=asked[0].node.epilogue,
                 crossing=_find_crossing(group.outs) if any(map(_asks_for_pieces, known)) else None,
+                counting=predictors[first].find_counting(name),
+                wanted=frozenset(feature for row in known for feature in row.model.features),
             )
         marks = [""] * len(asked)
         if any(row.layers for row in known):
@@ -128,7 +130,7 @@ def _list_places(questions: Sequence[int], starts: Sequence[int]) -> slice | Int
 
 
 def _asks_for_pieces(row: RowModel) -> bool:
-    return any("pieces" in name for name in row.model.features)
+    return any("piece" in name for name in row.model.features)
 
 
 def _find_crossing(outs: Sequence[tuple[Stack, Boxes]]) -> Crossing:
@@ -186,8 +188,9 @@ def _stack(
         for device, selection in enumerate(question.selections):
             if (place, device) in done:
                 continue
-            known = selection.implementation.name, tuple(selection.parameters.items()), facts[device]
-            alike.setdefault(known, []).append(device)
+            name = selection.implementation.name
+            asked = facts[device], predictors[device].find_counting(name)
+            alike.setdefault((name, tuple(selection.parameters.items()), asked), []).append(device)
         for (name, parameters, fact), devices in alike.items():
             row = question.selections[devices[0]].implementation
             sort = find_stacked_sort(node, graph) if row.stacks else None

@@ -11,7 +11,7 @@ from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.ir.boxes import Boxes, Region
-from codl.latency.features import Features
+from codl.latency.features import Counting, Features
 from codl.latency.known import mark_layer
 from codl.latency.profile import RowModel, digest_implementation
 from codl.machine import DeviceInfo
@@ -45,6 +45,7 @@ class Lesson:
             known=self.fitted.known,
             doubt=self.fitted.doubt,
             known_doubt=self.fitted.known_doubt,
+            counting=Counting.WORK,
         )
 
     def find_worst(self, count: int) -> tuple[Layer, ...]:

@@ -13,6 +13,7 @@ from codl.latency.amounts.crossing import count_crossing, find_crossing
 from codl.latency.amounts.tiles import list_tiles
 from codl.latency.amounts.traffic import imbalance, list_traffic, miss_share
 from codl.latency.amounts.waves import split_waves
+from codl.latency.amounts.work import count_work
 from codl.machine import DeviceKind
 from tests.catalog.nodes import NODES, device_info
 
@@ -57,7 +58,7 @@ def test_bytes_read_are_inputs_constants_and_residual() -> None:
 
 def test_only_cut_panels_leave_value_by_value() -> None:
     batch, parameters = describe("conv-large", 1, [0, 0, 1], [64, 63, 64])
-    found = list_tiles(batch, parameters, PLAIN)
+    found = list_tiles(batch, count_work(batch, parameters), parameters, PLAIN)
 
     assert found["slow_stores"][:2].tolist() == [0, 0]
     assert found["slow_stores"][2] > 0
@@ -75,7 +76,7 @@ def test_only_cut_panels_leave_value_by_value() -> None:
 def test_rare_epilogues_leave_value_by_value(epilogue: Epilogue) -> None:
     batch, parameters = describe("conv-large", 1, [0], [64])
 
-    found = list_tiles(batch, parameters, epilogue)
+    found = list_tiles(batch, count_work(batch, parameters), parameters, epilogue)
 
     assert found["slow_stores"] == found["stores"]
 
@@ -109,7 +110,17 @@ def test_cut_between_channels_takes_a_piece_of_each_line() -> None:
     found = count_crossing([(boxes, shape)])
 
     assert found.pieces.tolist() == [0, 0, 200]
+    assert found.piece_lines.tolist() == [0, 0, 200]
     assert found.span_bytes.tolist() == [4 * 64 * 200, 4 * 64 * 100, 4 * 64 * 200]
+
+
+def test_first_lines_of_long_pieces_are_waited_for() -> None:
+    shape = (1, 256, 10, 20)
+    whole = Region.whole(shape)
+
+    found = count_crossing([(Boxes.of([whole.cut(1, 0, end) for end in (17, 48, 200)]), shape)])
+
+    assert (found.piece_lines / found.pieces).tolist() == [2, 3, 4]
 
 
 def test_cut_inputs_are_crossed_too() -> None:

@@ -6,7 +6,7 @@ import pytest
 from codl.catalog.choose import choose
 from codl.ir.boxes import Boxes
 from codl.ir.ops import Activation, ActivationKind, Epilogue
-from codl.latency.features import Features, extract_features
+from codl.latency.features import Counting, Features, extract_features
 from tests.catalog.nodes import NODES, Sample, device_info
 
 INFO = device_info(8)
@@ -42,7 +42,7 @@ def test_unit_counts_of_the_catalog_are_features() -> None:
     boxes = Boxes.whole(graph.shape(node.output), 1)
     (batch,) = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
 
-    found = extract_features((batch,), chosen.parameters, INFO)
+    found = extract_features((batch,), chosen.parameters, INFO, counting=Counting.ITEMS)
 
     assert set(batch.units) <= set(found.names)
     for name, units in batch.units.items():

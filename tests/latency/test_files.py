@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from codl.errors import ProfileError
+from codl.latency.features import Counting
 from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import QUALITY, make_profile
@@ -34,7 +35,7 @@ def test_profile_survives_its_files(folder: Path) -> None:
 def test_known_layers_survive_their_files(tmp_path: Path) -> None:
     profile = make_profile(device_info(8))
     row = replace(profile.rows[ROW], layers={MARK: 0.125, "f" * 10: -0.5}, known=QUALITY)
-    row = replace(row, doubt=0.25, known_doubt=0.0625)
+    row = replace(row, doubt=0.25, known_doubt=0.0625, counting=Counting.WORK)
     taught = profile.with_rows({ROW: row})
     save_profile(taught, tmp_path)
 
@@ -129,6 +130,9 @@ def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
         _set("rows", ROW, "quality", "pm10", value=2),
         _set("rows", ROW, "quality", value=[]),
         _set("rows", ROW, "known_doubt", value=-0.1),
+        _set("rows", ROW, "counting", value="guesses"),
+        _set("rows", ROW, "counting", value=None),
+        _set("rows", ROW, "counting", value=["work"]),
         _set("rows", ROW, "known", value=[]),
         _set("rows", ROW, "known", value={"samples": 1}),
         _set("rows", ROW, "layers", value=None),

@@ -14,8 +14,9 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import Affine, Concat, Conv2d, Op, Pool2d, PoolKind, Unary
 from codl.ir.regions import OutputBoxes, Region, input_boxes
 from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
-from codl.latency.features import extract_features
+from codl.latency.features import Counting, extract_features
 from codl.latency.known import mark_node
+from codl.latency.linear import LinearModel
 from codl.latency.predictor import Predictor
 from codl.latency.question import Question
 from codl.latency.questions import answer_questions
@@ -131,6 +132,28 @@ def test_answers_are_those_of_each_question_by_itself() -> None:
             assert found.memory_us[device, part] == pytest.approx(alone.us * alone.memory_share)
             assert found.uncertainties[place] == alone.uncertainty
     assert found.us.shape == (len(infos), start)
+
+
+def test_devices_are_asked_as_their_profiles_count() -> None:
+    name = "conv2d_gemm__buffer"
+    tiles = LinearModel(features=("tiles",), coefficients=(1.0,), low=(0.0,), high=(1e9,))
+    predictors = []
+    for counting in Counting:
+        info = replace(device_info(8), name=counting, driver=counting, units=1)
+        profile = make_profile(info)
+        row = replace(profile.rows[name], model=tiles, counting=counting)
+        predictors.append(Predictor(profile.with_rows({name: row}), info))
+    node = next(one for one in GRAPH.nodes if predictors[0].choose(one, GRAPH).implementation.name == name)
+    whole = Region.whole(GRAPH.shape(node.output))
+    out = OutputBoxes.find(node, GRAPH, Boxes.of([whole.cut(2, 0, end) for end in range(1, whole.end[2])]))
+    question = Question(node=node, out=out, selections=tuple(one.choose(node, GRAPH) for one in predictors))
+
+    found = answer_questions([question], GRAPH, predictors)
+
+    for device, predictor in enumerate(predictors):
+        assert found.us[device] == pytest.approx(predictor.predict(node, GRAPH, out).us)
+    assert (found.us[0] >= found.us[1]).all()
+    assert (found.us[0] > found.us[1]).any()
 
 
 def test_all_rows_that_stack_are_tried() -> None:

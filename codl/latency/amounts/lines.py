@@ -8,6 +8,7 @@ from codl.catalog.spec import LaunchBatch, Parameters
 from codl.ir.ops import Epilogue
 from codl.latency.amounts.tiles import split_programs
 from codl.latency.amounts.traffic import Amounts
+from codl.latency.amounts.work import Work
 
 _LANES = 8
 """Of kernels without a parameter for them."""
@@ -15,7 +16,9 @@ _LINE_FLOATS = 16
 """Of a line of a cache."""
 
 
-def list_lines(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -> Mapping[str, Amounts]:
+def list_lines(
+    batch: LaunchBatch, work: Work, parameters: Parameters, epilogue: Epilogue
+) -> Mapping[str, Amounts]:
     """Return by name what the busiest compute unit walks, [count] each.
 
     Lines shorter than a vector go value by value. Vectors take longer with some activations and programs than
@@ -23,22 +26,49 @@ def list_lines(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -
 
     Args:
         batch: A launch over boxes; it counts items and, where it works on them, vectors.
+        work: What the busiest compute unit does.
         parameters: What the kernel is built with.
         epilogue: What is done to results.
     """
-    units = {name: value.astype(np.float64) for name, value in batch.units.items()}
     rows, channels = (batch.scalars[name].astype(np.float64) for name in ("item_rows", "item_channels"))
     lanes = parameters.get("VECTOR", _LANES)
-    lines, is_short = units["items"] * rows, channels < lanes
+    lines, is_short = work.units["items"] * work.rows * rows, channels < lanes
     found = {
         "lines": lines,
         "short_lines": lines * is_short,
         "cut_lines": lines * (channels % _LINE_FLOATS > 0),
     }
-    vectors = units.get("vectors")
+    vectors = work.units.get("vectors")
     if vectors is not None:
-        work = vectors / np.maximum(lines * np.ceil(channels / lanes), 1)
-        found["short_values"] = lines * channels * work * is_short
+        steps = vectors / np.maximum(lines * np.ceil(channels / lanes), 1)
+        found["short_values"] = lines * channels * steps * is_short
         found |= split_programs("vectors", vectors, parameters)
         found[f"vectors {epilogue.activation.kind}"] = vectors
+        if "is_inner" in batch.scalars:
+            found |= _list_sums(batch, lines * channels, lanes, vectors, found["short_values"])
     return found
+
+
+def _list_sums(
+    batch: LaunchBatch, sums: Amounts, lanes: int, vectors: Amounts, short_values: Amounts
+) -> Mapping[str, Amounts]:
+    """Return what means take: along the innermost axis a sum is folded at its end, along others it is not.
+
+    Args:
+        batch: A launch of kernels/reduce/reduce_mean__buffer.cl.
+        sums: Results of the busiest compute unit, [count].
+        lanes: Of a vector.
+        vectors: What it would add if all sums went by vectors of results, [count].
+        short_values: What it adds where results are fewer than a vector's, [count].
+    """
+    scalars = batch.scalars
+    is_inner, inner = scalars["is_inner"] > 0, scalars["length_c"]
+    lines = sums * is_inner * scalars["length_n"] * scalars["length_h"] * scalars["length_w"]
+    is_short = short_values > 0
+    return {
+        "folded_sums": sums * is_inner,
+        "folded_vectors": lines * (inner // lanes),
+        "folded_values": lines * (inner % lanes),
+        "summed_vectors": np.where(is_inner | is_short, 0.0, vectors),
+        "summed_values": np.where(is_inner, 0.0, short_values),
+    }

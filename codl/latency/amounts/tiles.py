@@ -10,6 +10,7 @@ from codl.catalog.spec import LaunchBatch, Parameters, Scalar
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.ops import Epilogue, ResidualOrder
 from codl.latency.amounts.traffic import Amounts, count_panels, miss_share
+from codl.latency.amounts.work import Work
 
 _REUSE_KNEES = {"32KiB": 1 << 15, "512KiB": 1 << 19, "2MiB": 1 << 21}
 """Sizes of caches that may hold the constants that a tile reads until the next one reads them again."""
@@ -45,7 +46,9 @@ def _name_program(parameters: Sequence[tuple[str, int]]) -> str:
     return " ".join(f"{name}={value}" for name, value in parameters)
 
 
-def list_tiles(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -> Mapping[str, Amounts]:
+def list_tiles(
+    batch: LaunchBatch, work: Work, parameters: Parameters, epilogue: Epilogue
+) -> Mapping[str, Amounts]:
     """Return by name what the tiles of the busiest compute unit do, [count] each.
 
     Compilers make faster loops of some tiles than of others: what a program's products take beyond those of
@@ -53,10 +56,11 @@ def list_tiles(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -
 
     Args:
         batch: A launch that counts steps and tiles.
+        work: What the busiest compute unit does.
         parameters: Those of kernels/common/gemm_tile.h or register_tile.h.
         epilogue: What is done to results.
     """
-    units = {name: value.astype(np.float64) for name, value in batch.units.items()}
+    units = work.units
     rows, lanes = parameters["MR"], parameters["VECTOR"]
     vectors = parameters["VECTORS"] if "VECTORS" in parameters else parameters["NR"] / lanes
     steps, tiles = units["steps"], units["tiles"]
@@ -66,22 +70,23 @@ def list_tiles(batch: LaunchBatch, parameters: Parameters, epilogue: Epilogue) -
         "products": steps * rows * vectors,
         "loads": steps * (rows + vectors),
         "stores": stores,
-        **_list_gathered(batch, units, depth, parameters),
+        **_list_gathered(batch, work, depth, parameters),
         **_list_stores(batch, stores, steps * rows * vectors, parameters, epilogue),
         **_list_walked(batch, tiles, depth * (vectors * lanes * FLOAT_BYTES)),
     }
     found |= split_programs("products", found["products"], parameters)
-    if {"kernel_h", "kernel_w"} <= set(batch.scalars):
+    if {"kernel_h", "kernel_w"} <= set(batch.scalars) and "TILE" not in parameters:
         taps = tiles * batch.scalars["kernel_h"].astype(np.float64) * batch.scalars["kernel_w"]
         found["taps"], found["tap_rows"] = taps, taps * rows
     return found
 
 
 def _list_gathered(
-    batch: LaunchBatch, units: Mapping[str, Amounts], depth: Amounts, parameters: Parameters
+    batch: LaunchBatch, work: Work, depth: Amounts, parameters: Parameters
 ) -> Mapping[str, Amounts]:
     """Return what work-items place before their products: inputs of a tile, transformed ones, a patch."""
-    items = units.get("items", units["tiles"])
+    units = work.units
+    items = units.get("items", units["tiles"]) * work.rows
     if "TILE" in parameters:  # whole vectors of channels at each point
         vectors = parameters["NR"] / parameters["VECTOR"]
         points = (parameters["TILE"] + 2) ** 2

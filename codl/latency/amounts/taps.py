@@ -1,0 +1,78 @@
+"""What convolutions of one filter a channel sum (kernels/common/taps.h): taps inside, and at the sides."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from codl.catalog.spec import LaunchBatch, Parameters, Scalar
+from codl.latency.amounts.traffic import Amounts
+
+_KERNELS = ("depthwise_conv2d_rows__buffer", "conv2d_depthwise_pointwise__buffer")
+
+
+def list_taps(
+    batch: LaunchBatch, units: Mapping[str, Amounts], parameters: Parameters
+) -> Mapping[str, Amounts]:
+    """Return by name the taps of a vector of channels that the busiest compute unit sums, [count] each.
+
+    Rows outside the image are left out. Runs of pixels that see padding beside it, or that are longer than
+    the box is wide, ask of each pixel where it lies.
+
+    Args:
+        batch: A launch; of other kernels nothing is returned.
+        units: What the busiest compute unit does.
+        parameters: What the kernel is built with: pixels of a run, or of a register tile.
+    """
+    if batch.entry not in _KERNELS:
+        return {}
+    scalars, run = batch.scalars, parameters.get("RUN", parameters["MR"])
+    columns = scalars["col_end"] - scalars["col_begin"]
+    runs = np.maximum(np.ceil(columns / run), 1)
+    if "RUN" in parameters:
+        taps = units["taps"] * (runs * run / np.maximum(columns, 1))
+    else:
+        taps = units["steps"] * run
+    begin = scalars["row_begin"]
+    taps = taps * share_inside(
+        begin,
+        scalars.get("row_end", begin + batch.global_size[:, 0]),
+        length=scalars["in_h"],
+        window=scalars["kernel_h"],
+        stride=scalars["stride_h"],
+        dilation=scalars["dilation_h"],
+        pad=scalars["pad_h"],
+    )
+    reach = (scalars["kernel_w"] - 1) * scalars["dilation_w"] - scalars["pad_w"]
+    at_left = scalars["col_begin"] * scalars["stride_w"] < scalars["pad_w"]
+    at_right = (scalars["col_end"] - 1) * scalars["stride_w"] + reach >= scalars["in_w"]
+    at_sides = np.where(columns < run, runs, np.minimum(at_left.astype(np.float64) + at_right, runs))
+    return {"seen_taps": taps, "edge_taps": taps * at_sides / runs}
+
+
+def share_inside(
+    begin: Scalar,
+    end: Scalar,
+    *,
+    length: Scalar,
+    window: Scalar,
+    stride: Scalar,
+    dilation: Scalar,
+    pad: Scalar,
+) -> Amounts:
+    """Return the share of the taps of some outputs that lie in the image along an axis, [count], in [0, 1].
+
+    Args:
+        begin: First output of each candidate, [count].
+        end: Behind the last one, [count].
+        length: Of the image.
+        window: Taps of each output.
+        stride: Between outputs.
+        dilation: Between taps.
+        pad: Zeros before the image.
+    """
+    taps = np.arange(int(np.max(window, initial=1)))[:, None]
+    shift = taps * dilation - pad
+    first = np.maximum(begin, -(shift // stride))
+    last = np.minimum(end, (length - 1 - shift) // stride + 1)
+    inside = np.where(taps < window, np.maximum(last - first, 0), 0).sum(axis=0)
+    return np.asarray(inside / np.maximum((end - begin) * window, 1))

@@ -1,0 +1,129 @@
+"""What the busiest compute unit does: partial work-items, taps in the image, sums of means."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codl.catalog.choose import choose
+from codl.catalog.spec import LaunchBatch, Parameters, ceil_div
+from codl.ir.boxes import Boxes
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import Affine, ReduceMean
+from codl.ir.regions import find_splittable_axes
+from codl.latency.amounts.taps import list_taps, share_inside
+from codl.latency.amounts.work import count_items, count_work
+from codl.latency.features import extract_features
+from tests.catalog.nodes import NODES, device_info, sample
+
+INFO = replace(device_info(8), units=1)
+"""With one unit the busiest one does all that there is."""
+
+
+def describe(node: Node, graph: Graph, axis: int, ends: list[int]) -> tuple[LaunchBatch, Parameters]:
+    boxes = Boxes.whole(graph.shape(node.output), len(ends)).with_axis(axis, 0, np.array(ends))
+    chosen = choose(node, graph, INFO)
+    (batch,) = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
+    return batch, chosen.parameters
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_there_is_never_more_to_do_than_in_full_items(name: str) -> None:
+    node, graph = NODES[name].node, NODES[name].graph
+    chosen = choose(node, graph, INFO)
+    shape = graph.shape(node.output)
+    for axis in find_splittable_axes(node, graph):
+        ends = np.arange(1, shape[axis] + 1)
+        boxes = Boxes.whole(shape, len(ends)).with_axis(axis, 0, ends)
+        for batch in chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters):
+            some, full = count_work(batch, chosen.parameters), count_items(batch)
+            assert set(some.units) == set(full.units)
+            for unit, amounts in some.units.items():
+                assert (amounts > 0).all()
+                assert (amounts <= full.units[unit]).all()
+
+
+def test_tiles_of_a_product_are_those_of_its_rows() -> None:
+    node, graph = NODES["matrix-times-constant"].node, NODES["matrix-times-constant"].graph
+    rows = list(range(1, 51))
+    batch, parameters = describe(node, graph, 1, rows)
+
+    found = count_work(batch, parameters)
+
+    panels = -(-20 // (parameters["VECTORS"] * parameters["VECTOR"]))
+    assert found.units["tiles"] == pytest.approx(4 * panels * ceil_div(np.array(rows), parameters["MR"]))
+    assert found.units["items"].tolist() == batch.units["items"].tolist()
+
+
+def test_lines_are_those_of_the_box() -> None:
+    shape = (1, 24, 56, 56)
+    one = sample(Affine(), {"x": shape, "s": (24,), "b": (24,)}, ("s", "b"), shape, "")
+    rows = list(range(1, 57))
+    batch, parameters = describe(one.node, one.graph, 2, rows)
+
+    found = extract_features((batch,), parameters, INFO)
+
+    assert found.select(["lines"])[:, 0] == pytest.approx(56 * np.array(rows))
+
+
+def test_taps_in_the_image_are_counted() -> None:
+    cases = [
+        (begin, end, length, window, stride, dilation, pad)
+        for begin, end in ((0, 1), (0, 4), (2, 5))
+        for length in (5, 9)
+        for window, stride, dilation, pad in (
+            (3, 1, 1, 1),
+            (3, 2, 1, 1),
+            (5, 1, 2, 4),
+            (1, 1, 1, 0),
+            (3, 1, 1, 0),
+        )
+    ]
+
+    for begin, end, length, window, stride, dilation, pad in cases:
+        inside = [
+            0 <= place * stride - pad + tap * dilation < length
+            for place in range(begin, end)
+            for tap in range(window)
+        ]
+        found = share_inside(
+            *np.array([[begin], [end]]),
+            length=np.array([length]),
+            window=np.array([window]),
+            stride=np.array([stride]),
+            dilation=np.array([dilation]),
+            pad=np.array([pad]),
+        )
+        assert found == pytest.approx(np.mean(inside))
+
+
+def test_rows_outside_the_image_have_no_taps() -> None:
+    node, graph = NODES["depthwise"].node, NODES["depthwise"].graph
+    batch, parameters = describe(node, graph, 2, [1, 2, 13, 14])
+    units = count_work(batch, parameters).units
+
+    found = list_taps(batch, units, parameters)
+
+    taps = units["steps"] * parameters["MR"]
+    assert found["seen_taps"] / taps == pytest.approx(1 - np.array([1 / 3, 1 / 6, 1 / 39, 2 / 42]))
+    assert (found["edge_taps"] <= found["seen_taps"]).all()
+
+
+def test_other_kernels_have_no_such_taps() -> None:
+    batch, parameters = describe(NODES["conv-large"].node, NODES["conv-large"].graph, 2, [28])
+
+    assert list_taps(batch, count_work(batch, parameters).units, parameters) == {}
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_means_fold_sums_along_the_innermost_axis(axis: int) -> None:
+    x, y = (6, 50, 100), (6, 1, 100) if axis == 1 else (6, 50, 1)
+    one = sample(ReduceMean(axes=(axis,)), {"x": x}, (), y, "")
+    batch, parameters = describe(one.node, one.graph, 0, [6])
+
+    found = extract_features((batch,), parameters, INFO)
+
+    names = ["folded_sums", "folded_vectors", "folded_values", "summed_vectors", "summed_values"]
+    folded = [300, 300 * 12, 300 * 4, 0, 0]
+    summed = [0, 0, 0, 6 * 13 * 50, 0]
+    assert found.select(names)[0].tolist() == (folded if axis == 2 else summed)
