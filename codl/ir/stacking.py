@@ -23,18 +23,21 @@ class Stack:
     """Several operators as one."""
 
     node: Node
-    """The first of them."""
+    """The first of them; of epilogues it tells only whether they add a tensor."""
     graph: Graph
     """Knows its tensors alone: with the sizes of all, an entry a box where they differ."""
 
 
 def find_stacked_sort(node: Node, graph: Graph) -> Hashable | None:
-    """Return what operators must have in common to be stacked; None for those that cannot be."""
+    """Return what operators must have in common to be stacked; None for those that cannot be.
+
+    What is done to results may differ, but for whether a tensor is added: that is one more input.
+    """
     if not isinstance(node.op, _STACKED):
         return None
     names, constants = node.inputs, graph.constants
     operands = tuple([(names.index(name), name in constants, len(graph.shape(name))) for name in names])
-    return node.op, node.epilogue, operands
+    return node.op, node.residual is not None, operands
 
 
 def stack_nodes(nodes: Sequence[Node], graph: Graph, counts: Sequence[int]) -> Stack:

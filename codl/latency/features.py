@@ -7,19 +7,19 @@ features are amounts of work that take time, so that their coefficients are time
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import prod
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
-from codl.ir.ops import Epilogue
 from codl.latency.amounts.crossing import Crossing, list_crossing
+from codl.latency.amounts.epilogues import PLAIN, Epilogues
 from codl.latency.amounts.lines import list_lines
 from codl.latency.amounts.taps import list_taps
 from codl.latency.amounts.tiles import list_tiles
-from codl.latency.amounts.traffic import list_traffic
+from codl.latency.amounts.traffic import count_groups, list_traffic
 from codl.latency.amounts.waves import split_waves
 from codl.latency.amounts.work import count_items, count_work
 from codl.machine import DeviceInfo
@@ -28,7 +28,6 @@ FloatMatrix = np.ndarray[Any, np.dtype[np.float64]]
 FLOPS = "flops"
 """Arithmetic: all that simulated profiles know of; measured ones have no such feature."""
 _LAUNCHES = "launches"
-_PLAIN = Epilogue()
 
 
 class Counting(StrEnum):
@@ -44,22 +43,30 @@ class Counting(StrEnum):
 class Features:
     """Amounts of work of many candidates."""
 
-    names: tuple[str, ...]
-    values: FloatMatrix
-    """[count, names]"""
+    columns: Mapping[str, npt.NDArray[np.float64]]
+    """By name, [count]."""
     moved_bytes: npt.NDArray[np.float64]
     """Read and written, [count]."""
     flops: npt.NDArray[np.float64]
     """[count]"""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All but `FLOPS`."""
+        return tuple(self.columns)
+
+    @property
+    def values(self) -> FloatMatrix:
+        """All columns side by side, [count, names]."""
+        return self.select(self.names)
+
     def select(self, names: Sequence[str]) -> FloatMatrix:
         """Return the columns of these names, zeros for those that no launch has."""
-        places = {name: place for place, name in enumerate(self.names)}
-        chosen = np.zeros((len(self.values), len(names)))
-        known = [column for column, name in enumerate(names) if name in places]
-        chosen[:, known] = self.values[:, [places[names[column]] for column in known]]
-        if FLOPS in names:
-            chosen[:, names.index(FLOPS)] = self.flops
+        chosen = np.zeros((len(self.flops), len(names)))
+        for place, name in enumerate(names):
+            column = self.flops if name == FLOPS else self.columns.get(name)
+            if column is not None:
+                chosen[:, place] = column
         return chosen
 
 
@@ -68,7 +75,7 @@ def extract_features(
     parameters: Parameters,
     info: DeviceInfo,
     *,
-    epilogue: Epilogue = _PLAIN,
+    epilogues: Epilogues = PLAIN,
     crossing: Crossing | None = None,
     counting: Counting = Counting.WORK,
     wanted: Container[str] | None = None,
@@ -80,7 +87,7 @@ def extract_features(
             features of their own, and so have those that do not walk along memory.
         parameters: What the row is built with.
         info: The device.
-        epilogue: What the operator does to its results.
+        epilogues: What operators do to their results.
         crossing: How far apart their data lie; None for what is computed whole.
         counting: As the model counts that is asked.
         wanted: Names of features that some model asks for; others may be left out. All by default.
@@ -89,27 +96,21 @@ def extract_features(
     entries, works = {batch.entry for batch in batches}, {tuple(batch.units) for batch in batches}
     found: dict[str, npt.NDArray[np.float64]] = {}
     for batch in batches:
-        is_active = (batch.global_size > 0).all(axis=1)
+        is_active = find_active(batch)
         stage = [batch.entry] if len(entries) > 1 else []
         stage += list(batch.units)[:1] if len(works) > 1 else []
         stage += ["strided"] if any(map(_is_strided, batch.tensors)) else []
         prefix = "".join(f"{part}." for part in stage)
-        amounts = _list_amounts(batch, parameters, info, epilogue, counting)
-        if wanted is not None:  # launches tell of which sort they are
-            amounts = {
-                name: amount
-                for name, amount in amounts.items()
-                if name == _LAUNCHES or prefix + name in wanted
-            }
-        active = np.where(is_active, np.stack(list(amounts.values())), 0.0)
-        for name, amount in zip(amounts, active, strict=True):
+        is_all = bool(is_active.all())
+        for name, amount in _list_amounts(batch, parameters, info, epilogues, counting).items():
             key = prefix + name
-            found[key] = found[key] + amount if key in found else amount
+            if wanted is None or name == _LAUNCHES or key in wanted:  # launches tell of which sort they are
+                active = amount if is_all else np.where(is_active, amount, 0.0)
+                found[key] = found[key] + active if key in found else active
     if crossing is not None:
         crossed = list_crossing(crossing)
         found |= {name: amount for name, amount in crossed.items() if wanted is None or name in wanted}
-    names = tuple(found)
-    return replace(totals, names=names, values=np.stack(list(found.values()), axis=1)) if names else totals
+    return replace(totals, columns=found)
 
 
 def count_totals(batches: Sequence[LaunchBatch]) -> Features:
@@ -117,10 +118,15 @@ def count_totals(batches: Sequence[LaunchBatch]) -> Features:
     count = len(batches[0].global_size) if batches else 0
     moved, flops = np.zeros(count), np.zeros(count)
     for batch in batches:
-        is_active = (batch.global_size > 0).all(axis=1)
+        is_active = find_active(batch)
         moved += np.where(is_active, batch.read_bytes + batch.written_bytes, 0)
         flops += np.where(is_active, batch.flops, 0)
-    return Features(names=(), values=np.zeros((count, 0)), moved_bytes=moved, flops=flops)
+    return Features(columns={}, moved_bytes=moved, flops=flops)
+
+
+def find_active(batch: LaunchBatch) -> npt.NDArray[np.bool_]:
+    """Return which candidates a launch does something for, [count]."""
+    return np.asarray(reduce(np.logical_and, (batch.global_size > 0).T))
 
 
 def stage_of(name: str) -> str:
@@ -134,19 +140,19 @@ def is_special(name: str) -> bool:
 
 
 def _list_amounts(
-    batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogue: Epilogue, counting: Counting
+    batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogues: Epilogues, counting: Counting
 ) -> Mapping[str, Any]:
     """Return by name what one launch does, [count] each."""
     work = count_work(batch, parameters) if counting is Counting.WORK else count_items(batch)
-    groups = batch.global_size.prod(axis=1) / prod(batch.local_size)
-    amounts: dict[str, Any] = {_LAUNCHES: np.ones(len(groups)), **list_traffic(batch, epilogue, info)}
+    groups = count_groups(batch)
+    amounts: dict[str, Any] = {_LAUNCHES: np.ones(len(groups)), **list_traffic(batch, epilogues, info)}
     if info.units > 1:
         amounts["woken"] = np.minimum(groups, info.units) - 1
     amounts |= work.units
     if {"item_rows", "item_channels"} <= set(batch.scalars) and "items" in batch.units:
-        amounts |= list_lines(batch, work, parameters, epilogue)
+        amounts |= list_lines(batch, work, parameters, epilogues)
     if {"MR", "VECTOR"} <= set(parameters) and {"steps", "tiles"} <= set(batch.units):
-        amounts |= list_tiles(batch, work, parameters, epilogue)
+        amounts |= list_tiles(batch, work, parameters, epilogues)
         amounts |= list_taps(batch, work.units, parameters)
     return {**amounts, **split_waves(batch, amounts, info)}
 

@@ -17,6 +17,7 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
 from codl.latency.amounts.crossing import Crossing, count_crossing, find_crossing
+from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.features import FLOPS, Counting, Features, extract_features, stage_of
 from codl.latency.known import mark_node
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
@@ -137,7 +138,7 @@ class Predictor:
             batches,
             selection.parameters,
             self.info,
-            epilogue=epilogue,
+            epilogues=Epilogues.of(epilogue),
             crossing=crossing,
             counting=self.find_counting(selection.implementation.name),
         )

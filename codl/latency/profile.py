@@ -14,7 +14,7 @@ from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.latency import features
-from codl.latency.amounts import crossing, lines, taps, tiles, traffic, waves, work
+from codl.latency.amounts import crossing, epilogues, lines, taps, tiles, traffic, waves, work
 from codl.latency.features import Counting
 from codl.latency.linear import LinearModel
 from codl.machine import DeviceInfo
@@ -24,7 +24,7 @@ COMPUTE, MEMORY = "compute", "memory"
 """The two reference kernels; also the two sorts of work that neighbours slow down differently."""
 Slowdown = tuple[tuple[float, float], tuple[float, float]]
 """[own work][the other's work], each compute-bound or memory-bound: time beside the other over time alone."""
-_COUNTING = (features, crossing, lines, taps, tiles, traffic, waves, work)
+_COUNTING = (features, crossing, epilogues, lines, taps, tiles, traffic, waves, work)
 """Modules that say what the time of a launch depends on."""
 _FACTS = ("driver", "device_name", "driver_version", "units", "vector_width", "work_group_multiple")
 

@@ -4,9 +4,8 @@ A launch is described once for all devices whose facts lead to the same descript
 extracted once for all descriptions of one sort.
 """
 
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import accumulate
 
 import numpy as np
@@ -19,8 +18,9 @@ from codl.ir.graph import Graph
 from codl.ir.regions import OutputBoxes
 from codl.ir.stacking import Stack, find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.amounts.crossing import Crossing, find_crossing, join_crossings
+from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.arithmetic import predict_arithmetic
-from codl.latency.features import count_totals, extract_features
+from codl.latency.features import count_totals, extract_features, find_active
 from codl.latency.known import mark_node
 from codl.latency.predictor import Predictor, Times
 from codl.latency.profile import RowModel
@@ -28,8 +28,8 @@ from codl.latency.question import Question
 from codl.machine import DeviceInfo, DeviceKind
 
 Ints = npt.NDArray[np.int64]
-_Stacks = dict[tuple[Hashable, tuple[int, ...], Hashable], list[int]]
-"""By what is described (its kind, the devices, what operators must have in common), places of questions."""
+_Stacks = dict[tuple[Hashable, tuple[int, ...]], dict[Hashable, list[int]]]
+"""By what is launched and on which devices, then by what stacked operators have in common: questions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 batches,
                 repeat_all([one.parameters for one in selections], sizes),
                 predictors[first].info,
-                epilogue=asked[0].node.epilogue,
+                epilogues=Epilogues.join([question.node.epilogue for question in asked], sizes),
                 crossing=_find_crossing(group.outs) if any(map(_asks_for_pieces, known)) else None,
                 counting=predictors[first].find_counting(name),
                 wanted=frozenset(feature for row in known for feature in row.model.features),
@@ -113,8 +113,7 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
 
 def _count_launches(batches: Sequence[LaunchBatch]) -> Times:
     """Return how many launches do something, [candidate]."""
-    is_active = [reduce(np.logical_and, (batch.global_size > 0).T) for batch in batches]
-    return np.asarray(sum(each.astype(np.float64) for each in is_active))
+    return np.asarray(sum(find_active(batch).astype(np.float64) for batch in batches))
 
 
 def _list_places(questions: Sequence[int], starts: Sequence[int]) -> slice | Ints:
@@ -142,18 +141,24 @@ def _describe(
     graph: Graph,
     predictors: Sequence[Predictor],
     done: Container[tuple[int, int]],
-) -> list[_Group]:
-    """Return what is launched for all questions, by sort, but for some questions on some devices."""
-    stacks = _stack(questions, graph, predictors, done)
-    with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
-        return _describe_stacks(stacks, questions, graph, predictors)
+) -> Iterator[_Group]:
+    """Yield what is launched for all questions, by sort, but for some questions on some devices."""
+    for (_, devices), stacks in _stack(questions, graph, predictors, done).items():
+        with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
+            groups = _describe_stacks(stacks.values(), devices, questions, graph, predictors)
+        yield from groups
 
 
 def _describe_stacks(
-    stacks: _Stacks, questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]
-) -> list[_Group]:
+    stacks: Iterable[Sequence[int]],
+    devices: tuple[int, ...],
+    questions: Sequence[Question],
+    graph: Graph,
+    predictors: Sequence[Predictor],
+) -> Iterable[_Group]:
+    """Return what some devices launch for stacks of questions, given by their places."""
     groups: dict[Hashable, _Group] = {}
-    for (kind, devices, _), places in stacks.items():
+    for places in stacks:
         asked = [questions[place] for place in places]
         selections = [question.selections[devices[0]] for question in asked]
         counts = [question.out.count for question in asked]
@@ -163,11 +168,11 @@ def _describe_stacks(
         describe, info = selections[0].implementation.describe, predictors[devices[0]].info
         batches = describe(stack.node, stack.graph, out, info, parameters)
         sorts = tuple([find_sort(batch) for batch in batches])
-        group = groups.setdefault((kind, devices, sorts), _Group(devices))
+        group = groups.setdefault(sorts, _Group(devices))
         group.questions += places
         group.outs.append((stack, out))
         group.batches.append(batches)
-    return list(groups.values())
+    return groups.values()
 
 
 def _stack(
@@ -194,12 +199,9 @@ def _stack(
         for (name, parameters, fact), devices in alike.items():
             row = question.selections[devices[0]].implementation
             sort = find_stacked_sort(node, graph) if row.stacks else None
-            if sort is None:
-                kind: Hashable = (name, parameters, fact, node.epilogue)
-                sort = place
-            else:
-                kind = (name, tuple([one for one, _ in parameters]), fact, node.epilogue)
-            stacks.setdefault((kind, tuple(devices), sort), []).append(place)
+            kind = name, tuple([one for one, _ in parameters]), fact
+            mine = stacks.setdefault((kind, tuple(devices)), {})
+            mine.setdefault(place if sort is None else sort, []).append(place)
     return stacks
 
 

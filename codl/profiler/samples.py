@@ -4,6 +4,7 @@ from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation, Selection
 from codl.ir.boxes import Boxes, Region
 from codl.latency.amounts.crossing import find_crossing
+from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.features import Features, extract_features
 from codl.machine import DeviceInfo
 from codl.profiler.case import Case
@@ -16,7 +17,8 @@ def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceI
     node = graph.nodes[-1]
     batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
     crossing = find_crossing(node, graph, out)
-    return extract_features(batches, selection.parameters, info, epilogue=layer.epilogue, crossing=crossing)
+    epilogues = Epilogues.of(layer.epilogue)
+    return extract_features(batches, selection.parameters, info, epilogues=epilogues, crossing=crossing)
 
 
 def restore_case(sample: Sample, row: Implementation) -> Case:

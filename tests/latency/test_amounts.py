@@ -10,6 +10,7 @@ from codl.catalog.spec import LaunchBatch, Parameters
 from codl.ir.boxes import Boxes, Region
 from codl.ir.ops import Activation, ActivationKind, Epilogue, ResidualOrder
 from codl.latency.amounts.crossing import count_crossing, find_crossing
+from codl.latency.amounts.epilogues import PLAIN, Epilogues
 from codl.latency.amounts.tiles import list_tiles
 from codl.latency.amounts.traffic import imbalance, list_traffic, miss_share
 from codl.latency.amounts.waves import split_waves
@@ -19,7 +20,6 @@ from tests.catalog.nodes import NODES, device_info
 
 INFO = device_info(8)
 GPU = replace(INFO, kind=DeviceKind.GPU, work_group_multiple=32)
-PLAIN = Epilogue()
 
 
 def describe(name: str, axis: int, begin: list[int], end: list[int]) -> tuple[LaunchBatch, Parameters]:
@@ -49,7 +49,7 @@ def test_bytes_read_are_inputs_constants_and_residual() -> None:
 
     plain = list_traffic(batch, PLAIN, INFO)
     wider = replace(batch, read_bytes=batch.read_bytes + batch.written_bytes)
-    added = list_traffic(wider, Epilogue(residual=ResidualOrder.BEFORE), INFO)
+    added = list_traffic(wider, Epilogues.of(Epilogue(residual=ResidualOrder.BEFORE)), INFO)
 
     assert plain["inputs"] + plain["constants"] == plain["read"]
     assert added["inputs"] + added["constants"] + added["residual"] == added["read"]
@@ -76,7 +76,7 @@ def test_only_cut_panels_leave_value_by_value() -> None:
 def test_rare_epilogues_leave_value_by_value(epilogue: Epilogue) -> None:
     batch, parameters = describe("conv-large", 1, [0], [64])
 
-    found = list_tiles(batch, count_work(batch, parameters), parameters, epilogue)
+    found = list_tiles(batch, count_work(batch, parameters), parameters, Epilogues.of(epilogue))
 
     assert found["slow_stores"] == found["stores"]
 
@@ -131,3 +131,37 @@ def test_cut_inputs_are_crossed_too() -> None:
 
     own = count_crossing([(Boxes.of([whole.cut(1, 0, 1)]), whole.end)])
     assert found.pieces[0] > own.pieces[0] > 0
+
+
+def test_operators_side_by_side_keep_their_own_epilogues() -> None:
+    batch, parameters = describe("conv-large", 1, [0, 1, 0], [64, 64, 63])
+    each = [
+        Epilogue(activation=Activation(kind=ActivationKind.TANH)),
+        Epilogue(residual=ResidualOrder.BEFORE),
+    ]
+    counts, parts = (2, 1), (slice(0, 2), slice(2, 3))
+    together = {
+        **list_traffic(batch, Epilogues.join(each, counts), INFO),
+        **list_tiles(batch, count_work(batch, parameters), parameters, Epilogues.join(each, counts)),
+    }
+
+    for epilogue, part in zip(each, parts, strict=True):
+        alone = {
+            **list_traffic(batch, Epilogues.of(epilogue), INFO),
+            **list_tiles(batch, count_work(batch, parameters), parameters, Epilogues.of(epilogue)),
+        }
+        for name, amounts in together.items():
+            expected = alone[name][part] if name in alone else np.zeros(part.stop - part.start)
+            assert np.array_equal(amounts[part], expected), name
+
+
+def test_activations_have_vectors_of_their_own() -> None:
+    each = [Epilogue(activation=Activation(kind=kind)) for kind in (ActivationKind.RELU, ActivationKind.TANH)]
+
+    found = Epilogues.join(each, (1, 2)).split_kinds()
+
+    assert {kind: np.asarray(is_kind).tolist() for kind, is_kind in found.items()} == {
+        ActivationKind.RELU: [True, False, False],
+        ActivationKind.TANH: [False, True, True],
+    }
+    assert Epilogues.join(each[:1] * 2, (1, 2)) == Epilogues.of(each[0])

@@ -6,6 +6,7 @@ import pytest
 from codl.catalog.choose import choose
 from codl.ir.boxes import Boxes
 from codl.ir.ops import Activation, ActivationKind, Epilogue
+from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.features import Counting, Features, extract_features
 from tests.catalog.nodes import NODES, Sample, device_info
 
@@ -17,7 +18,9 @@ def features_of(sample: Sample, axis: int, ends: list[int], epilogue: Epilogue |
     boxes = Boxes.whole(graph.shape(node.output), len(ends)).with_axis(axis, 0, np.array(ends))
     chosen = choose(node, graph, INFO)
     batches = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
-    return extract_features(batches, chosen.parameters, INFO, epilogue=epilogue or node.epilogue)
+    return extract_features(
+        batches, chosen.parameters, INFO, epilogues=Epilogues.of(epilogue or node.epilogue)
+    )
 
 
 @pytest.mark.parametrize("sample", NODES.values(), ids=NODES)

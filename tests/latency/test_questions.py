@@ -14,6 +14,7 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import Affine, Concat, Conv2d, Op, Pool2d, PoolKind, Unary
 from codl.ir.regions import OutputBoxes, Region, input_boxes
 from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
+from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.features import Counting, extract_features
 from codl.latency.known import mark_node
 from codl.latency.linear import LinearModel
@@ -214,8 +215,11 @@ def test_joined_launches_have_the_features_of_each(name: str) -> None:
 
     joined = [join_batches(each) for each in zip(*described, strict=True)]
 
-    alone = [extract_features(each, chosen.parameters, info, epilogue=node.epilogue) for each in described]
-    together = extract_features(joined, chosen.parameters, info, epilogue=node.epilogue)
+    alone = [
+        extract_features(each, chosen.parameters, info, epilogues=Epilogues.of(node.epilogue))
+        for each in described
+    ]
+    together = extract_features(joined, chosen.parameters, info, epilogues=Epilogues.of(node.epilogue))
     assert [find_sort(batch) for batch in joined] == [find_sort(batch) for batch in described[0]]
     assert together.names == alone[0].names
     assert np.array_equal(together.values, np.concatenate([one.values for one in alone]))

@@ -33,9 +33,9 @@ class BoxLaunch:
     @property
     def global_size(self) -> IntArray:
         """Work-items [count, 3]; zero in some dimension for an empty box."""
-        pieces = ceil_div(self.extent[:, 3], self.item_channels)
-        groups = ceil_div(self.extent[:, :3].prod(axis=1), self.item_rows)
-        return np.stack([pieces, groups, np.ones_like(pieces)], axis=1)
+        size = np.ones((len(self.extent), 3), np.int64)
+        size[:, 0], size[:, 1] = self._share()
+        return size
 
     @property
     def scalars(self) -> dict[str, Scalar]:
@@ -55,17 +55,24 @@ class BoxLaunch:
             lanes: Elements that a step handles.
             work: Steps for each vector of outputs.
         """
-        items = spread(self.global_size.prod(axis=1), info.units)
+        pieces, groups = self._share()
+        items = spread(pieces * groups, info.units)
         vectors = self.item_rows * ceil_div(self.item_channels, lanes)
         return {"items": items, "vectors": np.asarray(items * vectors * work, np.int64)}
+
+    def _share(self) -> tuple[IntArray, IntArray]:
+        """Return into how many pieces lines are cut, and how many groups of lines there are, [count] each."""
+        images, rows, columns, channels = self.extent.T
+        return ceil_div(channels, self.item_channels), ceil_div(images * rows * columns, self.item_rows)
 
 
 def box_in(boxes: Boxes, dims: KernelDims) -> tuple[IntArray, IntArray]:
     """Return begin and extent, each [count, 4], of ``boxes`` along ``dims``; absent ones are [0, 1)."""
     begin, extent = np.zeros((boxes.count, 4), np.int64), np.ones((boxes.count, 4), np.int64)
+    lengths = boxes.extent
     for place, entry in enumerate(dims):
         if entry is not None:
-            begin[:, place], extent[:, place] = boxes.begin[:, entry[0]], boxes.extent[:, entry[0]]
+            begin[:, place], extent[:, place] = boxes.begin[:, entry[0]], lengths[:, entry[0]]
     return begin, extent
 
 
@@ -79,19 +86,18 @@ def share_box(boxes: Boxes, dims: KernelDims, info: DeviceInfo, *, work: IntArra
         work: Elementary steps for each output element.
     """
     begin, extent = box_in(boxes, dims)
-    channels = np.maximum(extent[:, 3], 1)
-    rows = np.maximum(extent[:, :3].prod(axis=1), 1)
-    fair = extent.prod(axis=1) // (ITEMS_PER_UNIT * max(1, info.units))
+    images, lines, columns, length = extent.T
+    count = images * lines * columns
+    channels, rows = np.maximum(length, 1), np.maximum(count, 1)
+    fair = count * length // (ITEMS_PER_UNIT * max(1, info.units))
     target = np.maximum(np.maximum(fair, LEAST_ITEM // np.maximum(work, 1)), 1)
     pieces = ceil_div(channels, 2 * target)
-    widest = max(LANES)
+    is_cut, widest = pieces > 1, max(LANES)
     return BoxLaunch(
         begin=begin,
         extent=extent,
-        item_rows=np.where(pieces > 1, 1, np.clip(target // channels, 1, rows)),
-        item_channels=np.where(
-            pieces > 1, ceil_div(ceil_div(channels, 2 * pieces), widest) * widest, channels
-        ),
+        item_rows=np.where(is_cut, 1, np.minimum(np.maximum(target // channels, 1), rows)),
+        item_channels=np.where(is_cut, ceil_div(ceil_div(channels, 2 * pieces), widest) * widest, channels),
     )
 
 

@@ -47,7 +47,7 @@ def _describe_group(
     end = last_start + graph.shape(last)[axis]
     begins = [start for _, start in parts] + [end] * (_TENSORS + 1 - len(parts))
     names = [name for name, _ in parts] + [last] * (_TENSORS - len(parts))
-    low, high = (np.clip(edge[:, axis], begins[0], end) for edge in (out.begin, out.end))
+    low, high = (np.minimum(np.maximum(edge[:, axis], begins[0]), end) for edge in (out.begin, out.end))
     boxes = out.with_axis(axis, low, high)
     launch = share_box(boxes, kernel_dims(len(shape)), info)
     moved = boxes.size * FLOAT_BYTES

@@ -6,6 +6,7 @@ from as far as the tensors that they are spread over have been driven.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -57,12 +58,12 @@ def count_crossing(tensors: Iterable[tuple[Boxes, Shape]]) -> Crossing:
         extent = boxes.extent
         taken = extent[:, axis] if len(shape) else np.ones(len(extent), np.int64)
         whole = shape[axis] if len(shape) else 1
-        lines = extent.prod(axis=1) / np.maximum(taken, 1)
+        lines = boxes.size / np.maximum(taken, 1)
         pieces.append(lines * (taken < whole))
         begun.append(pieces[-1] * np.minimum(np.ceil(taken / _LINE_FLOATS), _UNFETCHED))
         span.append(lines * (whole * float(FLOAT_BYTES)))
     return Crossing(
-        pieces=np.sum(pieces, axis=0), span_bytes=np.sum(span, axis=0), piece_lines=np.sum(begun, axis=0)
+        pieces=reduce(np.add, pieces), span_bytes=reduce(np.add, span), piece_lines=reduce(np.add, begun)
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from codl.catalog.spec import LaunchBatch, Parameters
-from codl.ir.ops import Epilogue
+from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.amounts.tiles import split_programs
 from codl.latency.amounts.traffic import Amounts
 from codl.latency.amounts.work import Work
@@ -17,7 +17,7 @@ _LINE_FLOATS = 16
 
 
 def list_lines(
-    batch: LaunchBatch, work: Work, parameters: Parameters, epilogue: Epilogue
+    batch: LaunchBatch, work: Work, parameters: Parameters, epilogues: Epilogues
 ) -> Mapping[str, Amounts]:
     """Return by name what the busiest compute unit walks, [count] each.
 
@@ -28,7 +28,7 @@ def list_lines(
         batch: A launch over boxes; it counts items and, where it works on them, vectors.
         work: What the busiest compute unit does.
         parameters: What the kernel is built with.
-        epilogue: What is done to results.
+        epilogues: What is done to results.
     """
     rows, channels = (batch.scalars[name].astype(np.float64) for name in ("item_rows", "item_channels"))
     lanes = parameters.get("VECTOR", _LANES)
@@ -43,7 +43,8 @@ def list_lines(
         steps = vectors / np.maximum(lines * np.ceil(channels / lanes), 1)
         found["short_values"] = lines * channels * steps * is_short
         found |= split_programs("vectors", vectors, parameters)
-        found[f"vectors {epilogue.activation.kind}"] = vectors
+        for kind, is_kind in epilogues.split_kinds().items():
+            found[f"vectors {kind}"] = np.where(is_kind, vectors, 0.0)
         if "is_inner" in batch.scalars:
             found |= _list_sums(batch, lines * channels, lanes, vectors, found["short_values"])
     return found

@@ -9,6 +9,7 @@ from codl.catalog.epilogue import PLAIN_ACTIVATIONS
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.ops import Epilogue, ResidualOrder
+from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.amounts.traffic import Amounts, count_panels, miss_share
 from codl.latency.amounts.work import Work
 
@@ -47,7 +48,7 @@ def _name_program(parameters: Sequence[tuple[str, int]]) -> str:
 
 
 def list_tiles(
-    batch: LaunchBatch, work: Work, parameters: Parameters, epilogue: Epilogue
+    batch: LaunchBatch, work: Work, parameters: Parameters, epilogues: Epilogues
 ) -> Mapping[str, Amounts]:
     """Return by name what the tiles of the busiest compute unit do, [count] each.
 
@@ -58,7 +59,7 @@ def list_tiles(
         batch: A launch that counts steps and tiles.
         work: What the busiest compute unit does.
         parameters: Those of kernels/common/gemm_tile.h or register_tile.h.
-        epilogue: What is done to results.
+        epilogues: What is done to results.
     """
     units = work.units
     rows, lanes = parameters["MR"], parameters["VECTOR"]
@@ -71,7 +72,7 @@ def list_tiles(
         "loads": steps * (rows + vectors),
         "stores": stores,
         **_list_gathered(batch, work, depth, parameters),
-        **_list_stores(batch, stores, steps * rows * vectors, parameters, epilogue),
+        **_list_stores(batch, stores, steps * rows * vectors, parameters, epilogues),
         **_list_walked(batch, tiles, depth * (vectors * lanes * FLOAT_BYTES)),
     }
     found |= split_programs("products", found["products"], parameters)
@@ -120,7 +121,7 @@ def _list_walked(batch: LaunchBatch, tiles: Amounts, panel_bytes: Amounts) -> Ma
 
 
 def _list_stores(
-    batch: LaunchBatch, stores: Amounts, products: Amounts, parameters: Parameters, epilogue: Epilogue
+    batch: LaunchBatch, stores: Amounts, products: Amounts, parameters: Parameters, epilogues: Epilogues
 ) -> Mapping[str, Amounts]:
     """Return the vectors that leave value by value: of panels cut at their begin, or at their end.
 
@@ -129,15 +130,18 @@ def _list_stores(
     """
     if not {"channel_begin", "channel_end"} <= set(batch.scalars):
         return {}
-    is_plain = epilogue.activation.kind in PLAIN_ACTIVATIONS and epilogue.residual is not ResidualOrder.AFTER
+    is_plain = epilogues.find(_is_plain)
     at_begin, at_end = _share_cut(batch, parameters)
-    slow = at_begin if is_plain else np.ones_like(at_begin)
-    ended = at_end if is_plain else np.zeros_like(at_end)
+    slow, ended = np.where(is_plain, at_begin, 1.0), np.where(is_plain, at_end, 0.0)
     return {
         "slow_stores": stores * slow,
         "ended_stores": stores * ended,
         "cut_products": products * np.minimum(at_begin + at_end, 1),
     }
+
+
+def _is_plain(epilogue: Epilogue) -> bool:
+    return epilogue.activation.kind in PLAIN_ACTIVATIONS and epilogue.residual is not ResidualOrder.AFTER
 
 
 def _share_cut(batch: LaunchBatch, parameters: Parameters) -> tuple[Amounts, Amounts]:

@@ -1,6 +1,7 @@
 """Bytes that a launch moves: of which tensors, by the busiest unit, from beyond caches of which sizes."""
 
 from collections.abc import Mapping
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from codl.catalog.spec import LaunchBatch, ceil_div
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.ops import ActivationKind, Epilogue, ResidualOrder
+from codl.latency.amounts.epilogues import Epilogues
 from codl.machine import DeviceInfo
 
 Amounts = npt.NDArray[np.float64]
@@ -42,12 +44,17 @@ def miss_shares(footprint: Amounts) -> Amounts:
     return np.asarray(np.minimum(np.maximum(footprint / _CACHE_SIZES - 1, 0), 1))
 
 
+def count_groups(batch: LaunchBatch) -> Amounts:
+    """Return the work-groups of each launch, [count]."""
+    return np.asarray(reduce(np.multiply, batch.global_size.T) / prod(batch.local_size))
+
+
 def imbalance(groups: Amounts, info: DeviceInfo) -> Amounts:
     """Return what the busiest unit does over what it would with all units equally busy, [count]."""
     return np.ceil(groups / info.units) * info.units / np.maximum(groups, 1)
 
 
-def list_traffic(batch: LaunchBatch, epilogue: Epilogue, info: DeviceInfo) -> Mapping[str, Amounts]:
+def list_traffic(batch: LaunchBatch, epilogues: Epilogues, info: DeviceInfo) -> Mapping[str, Amounts]:
     """Return by name the bytes that one launch moves, [count] each.
 
     `read` and `written` are all of them. `inputs`, `constants`, `residual` and `outputs` are weighted by how
@@ -55,18 +62,19 @@ def list_traffic(batch: LaunchBatch, epilogue: Epilogue, info: DeviceInfo) -> Ma
     from far when a unit's share of them all leaves its cache.
     """
     read, written = batch.read_bytes.astype(np.float64), batch.written_bytes.astype(np.float64)
-    groups = batch.global_size.prod(axis=1) / prod(batch.local_size)
+    groups = count_groups(batch)
     busy = imbalance(groups, info)
     constants = np.minimum(count_constants(batch), read)
-    residual = written if epilogue.residual is not ResidualOrder.NONE else 0 * written
+    is_added, is_expensive = epilogues.find(_has_residual), epilogues.find(_is_expensive)
+    residual = np.where(is_added, written, 0.0)
     inputs = np.maximum(read - constants - residual, 0)
     found = {"read": read, "written": written, "inputs": inputs * busy, "outputs": written * busy}
     if batch.panel_begin is not None and "steps" in batch.units:
         found["constants"] = constants * busy
-    if epilogue.residual is not ResidualOrder.NONE:
+    if np.any(is_added):
         found["residual"] = residual * busy
-    if epilogue.activation.kind in _EXPENSIVE:
-        found["exponentials"] = written / FLOAT_BYTES
+    if np.any(is_expensive):
+        found["exponentials"] = np.where(is_expensive, written / FLOAT_BYTES, 0.0)
     share = (inputs + residual + written) / info.units
     missed = busy * miss_shares(share)
     far = zip(CACHE_KNEES, (inputs + residual) * missed, written * missed, strict=True)
@@ -75,6 +83,14 @@ def list_traffic(batch: LaunchBatch, epilogue: Epilogue, info: DeviceInfo) -> Ma
     beyond = np.maximum(read + written - _TOTAL_SIZES, 0)
     found.update({f"beyond_{name}": row for name, row in zip(TOTAL_KNEES, beyond, strict=True)})
     return found
+
+
+def _has_residual(epilogue: Epilogue) -> bool:
+    return epilogue.residual is not ResidualOrder.NONE
+
+
+def _is_expensive(epilogue: Epilogue) -> bool:
+    return epilogue.activation.kind in _EXPENSIVE
 
 
 def count_constants(batch: LaunchBatch) -> Amounts:
