@@ -38,11 +38,16 @@ def read_kernel(relative: str) -> str:
         CodlError: There is no such file, or the path leaves the folder.
     """
     root = str(kernels_dir())
-    path = os.path.realpath(os.path.join(root, relative))
-    if not path.startswith(root + os.sep) or not os.path.isfile(path):
-        raise CodlError(f"kernel source: got {relative!r}, expected a file below {root}; reinstall codl")
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    path = os.path.normpath(os.path.join(root, relative))
+    try:
+        if not path.startswith(root + os.sep):
+            raise FileNotFoundError(path)
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise CodlError(
+            f"kernel source: got {relative!r}, expected a file below {root}; reinstall codl"
+        ) from error
 
 
 @cache

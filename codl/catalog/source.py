@@ -1,12 +1,11 @@
 """Kernel sources as text: includes resolved, parameters as build options."""
 
-import re
 from functools import cache
 
 from codl.assets import read_kernel
 from codl.catalog.spec import Parameters
 
-_INCLUDE = re.compile(r'#include "([^"]+)"[ \t]*')
+_INCLUDE = '\n#include "'
 
 
 @cache
@@ -16,12 +15,16 @@ def read_source(path: str) -> str:
     One self-contained text is what a cache can key on and what a driver can
     compile wherever the files lie.
     """
-    lines = read_kernel(path).split("\n")
-    for place, line in enumerate(lines):
-        found = _INCLUDE.fullmatch(line) if line.startswith("#") else None
-        if found is not None:
-            lines[place] = read_source(found[1])
-    return "\n".join(lines)
+    first, *others = f"\n{read_kernel(path)}".split(_INCLUDE)
+    return "".join([first, *map(_put_in_place, others)]).removeprefix("\n")
+
+
+def _put_in_place(text: str) -> str:
+    """Return a file and what follows, given the rest of a text behind the opening quote of an include."""
+    line, newline, rest = text.partition("\n")
+    path, quote, end = line.partition('"')
+    is_include = path and quote and not end.strip(" \t")
+    return f"\n{read_source(path)}{newline}{rest}" if is_include else _INCLUDE + text
 
 
 def build_options(parameters: Parameters) -> str:
