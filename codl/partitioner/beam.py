@@ -1,16 +1,13 @@
 """Which of all ways to a place are followed further: the best of two rankings."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats
+from codl.partitioner.arrays import Flags, Floats
 from codl.partitioner.ledger import Words
-from codl.partitioner.options import Options
-from codl.partitioner.states import Origin, States
+from codl.partitioner.states import States
 
 BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
@@ -24,11 +21,8 @@ class Arrivals:
 
     before: range
     """The states they come from."""
-    options: Options
-    part: slice
-    """Those options that lead here."""
     told: Floats
-    """[state, candidate, device + 4] All that is known of each way, in the order of `Columns`."""
+    """[device + 6, state, candidate] All that is known of each way, in the order of `Columns`."""
     marks: Words
     """[state, candidate] Equal where what is read on is divided alike."""
     state: int | None = None
@@ -56,7 +50,11 @@ class Columns:
         """When the host goes on."""
         self.met = devices + 3
         """Which set of devices the host waits for first, as `MoveCosts` numbers it."""
-        self.count = devices + 4
+        self.before = devices + 4
+        """The state that it comes from."""
+        self.candidate = devices + 5
+        """What is done then, as the ledger numbers it."""
+        self.count = devices + 6
 
 
 class Beam:
@@ -65,13 +63,14 @@ class Beam:
     Args:
         arrivals: All ways to the place.
         states: Those of all places before.
+        sets: [set, device] Whether the set with a number has a device, as in `MoveCosts`.
         width: As how many are kept in each ranking.
     """
 
-    def __init__(self, arrivals: Sequence[Arrivals], states: States, *, width: int) -> None:
-        self._arrivals, self._states = arrivals, states
+    def __init__(self, arrivals: Sequence[Arrivals], states: States, sets: Flags, *, width: int) -> None:
+        self._arrivals, self._states, self._sets = arrivals, states, sets
         self._width, self._columns = width, Columns(states.clock.shape[1])
-        self._told = np.concatenate([one.told.reshape(one.count, -1) for one in arrivals])
+        self._told = np.concatenate([one.told.reshape(len(one.told), -1) for one in arrivals], axis=1)
         self._marks = np.concatenate([one.marks.ravel() for one in arrivals])
 
     def select(self) -> tuple[range, int | None]:
@@ -82,12 +81,12 @@ class Beam:
         found: dict[object, int] = {}
         # One device may be ahead for now: a branch is done, and another one is left for the others.
         for column in self._columns.rankings:
-            self._add_best(self._told[:, column], found)
+            self._add_best(self._told[column], found)
         row, start = None, 0
         for one in self._arrivals:
             if one.state is not None:
-                place = start + (one.state - one.before.start + 1) * one.told.shape[1] - 1
-                key = self._marks.item(place), *self._told[place, self._columns.clock].tolist()
+                place = start + (one.state - one.before.start + 1) * one.told.shape[2] - 1
+                key = self._marks.item(place), *self._told[self._columns.clock, place].tolist()
                 found.setdefault(key, place)
                 row = list(found).index(key)
             start += one.count
@@ -104,7 +103,7 @@ class Beam:
         else:
             chosen = ranking.argsort(kind="stable")
         seen: set[int] = set()
-        clocks = self._told[chosen, self._columns.clock].tolist()
+        clocks = zip(*self._told[self._columns.clock].take(chosen, axis=1).tolist(), strict=True)
         marks = self._marks.take(chosen).tolist()
         for place, mark, us in zip(chosen.tolist(), marks, clocks, strict=True):
             if mark in seen:
@@ -116,27 +115,11 @@ class Beam:
 
     def _arrive(self, places: Sequence[int]) -> range:
         """Add the states that some ways lead to, counted through all arrivals; return where they stand."""
-        states, arrivals, ledger = self._states, self._arrivals, self._states.ledger
-        starts = list(accumulate([one.count for one in arrivals], initial=0))
-        origins: list[Origin] = []
-        before, candidates, positions = [], [], []
-        for place in places:
-            number = bisect_right(starts, place) - 1
-            one = arrivals[number]
-            index, candidate = divmod(place - starts[number], one.told.shape[1])
-            index, candidate = index + one.before.start, candidate + one.part.start
-            origins.append((index, one.options, candidate))
-            before.append(index)
-            candidates.append(candidate + one.options.start)
-            positions.append(one.options.first)
-        owned = states.owned.take(before, axis=0)
-        sent = ledger.sent.take(candidates, axis=0)[:, :, None]
-        np.copyto(owned[:, :, 1:], sent, where=ledger.is_any.take(sent[:, :, 0], axis=0))
-        published = ledger.published.take(candidates, axis=0)
-        is_new = published >= 0
-        owned[is_new] = 0
-        np.copyto(owned[:, :, 0], published, where=is_new)
-        told, columns = self._told.take(places, axis=0), self._columns
-        sets = told[:, columns.met, None].astype(np.int64) >> np.arange(states.met.shape[1])
-        met = np.where(sets & 1, np.array(positions)[:, None], states.met.take(before, axis=0))
-        return states.add(told[:, columns.clock], told[:, columns.host_us], met, owned, origins)
+        states, columns, told = self._states, self._columns, self._told.take(places, axis=1)
+        before, done = (told[column].astype(np.int64) for column in (columns.before, columns.candidate))
+        changes = states.ledger.changes.take(done, axis=0)
+        owned = np.where(changes < 0, states.owned.take(before, axis=0), changes)
+        is_met = self._sets.take(told[columns.met].astype(np.int64), axis=0)
+        met = np.where(is_met, states.firsts.take(done)[:, None], states.met.take(before, axis=0))
+        clock, host_us = told[columns.clock].T, told[columns.host_us]
+        return states.add(clock, host_us, met, owned, before=before, done=done)

@@ -25,7 +25,7 @@ class Reading:
     high: Ints
     """[candidate, device]; 0 where an interval is empty."""
 
-    def choose(self, places: Ints) -> "Reading":
+    def choose(self, places: Ints | slice) -> "Reading":
         """Return the reading of some candidates."""
         return Reading(axis=self.axis, low=self.low[places], high=self.high[places])
 
@@ -59,7 +59,7 @@ class ChainBatch:
     least_us: float
     """The least of `span_us`."""
 
-    def choose(self, places: Ints) -> "ChainBatch":
+    def choose(self, places: Ints | slice) -> "ChainBatch":
         """Return some candidates."""
         return ChainBatch(
             first=self.first,

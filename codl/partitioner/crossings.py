@@ -18,8 +18,8 @@ from codl.partitioner.sending import Sizes
 class Crossing:
     """What each device reads of what another one has; sets of devices by their numbers in `MoveCosts`."""
 
-    sources: Ints
-    """[reader] The other one."""
+    waits: Ints
+    """[source] The reader by itself as a set."""
     sources_of: Ints
     """[set of readers] The set of their sources."""
     held: Ints
@@ -96,13 +96,13 @@ class Crossings:
         )
         is_more |= (reads.axes.take(sent) != reads.axes.take(read))[:, None]
         is_missing = np.concatenate([is_read, is_more & is_read.take(read, axis=0)])
-        self.missing: Ints = (is_missing * moves.weights).ravel()
-        """[(pair, device)] The device by itself as a set, if it lacks something of a part that was sent the
+        self.missing: list[Ints] = list((is_missing * moves.weights).T.copy())
+        """By device, [pair] the device by itself as a set, if it lacks something of a part that was sent the
         other one before; else nobody."""
         starts += len(is_read)
         starts[reads.numbers[0]] = 0  # nothing, sent before anything is read
-        self.sent_starts: Ints = starts.take(reads.numbers) * moves.count
-        """[row] What a part that was sent adds to the place of a pair, times devices."""
+        self.sent_starts: Ints = starts.take(reads.numbers)
+        """[row] What a part that was sent adds to the place of a pair."""
 
     def _cross(self, divisions: _Parts, first: Ints, reads: _Parts, second: Ints, *, shift: int) -> Crossing:
         """Return what is sent for pairs of divisions and parts that are read."""
@@ -116,7 +116,7 @@ class Crossings:
         is_any = (is_apart | (common > 0)) & (high > low) & (wanted_high > wanted_low)
         moves, is_held = self._moves, self._moves.held[sources, readers]
         told = {
-            "sources": sources,
+            "waits": moves.weights[(readers + shift) % self._count],
             "sources_of": moves.sets @ moves.weights[sources],
             "held": (moves.sets @ is_held) @ moves.weights,
             "readers": is_any @ moves.weights,

@@ -53,6 +53,8 @@ class DynamicProgram:
         self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
         self._devices, self._beam, self._columns = devices, beam, Columns(devices)
         self._arrivals: list[list[Arrivals]] = [[] for _ in range(len(order) + 1)]
+        self._rows: Ints = len(moves.sets) * np.arange(2 * beam + 1)[:, None]
+        """[state, 1] Sets of devices told of before those of a state."""
         self._sending = Sending(graph, moves)
         self._seats = Seats(finder.list_spans(), len(order))
         self._from_host = set(graph.inputs) | {
@@ -81,12 +83,13 @@ class DynamicProgram:
         heads = [[single, *chains.get(place, ())] for place, single in singles.items()]
         chosen = {choice.first: choice for choice in known}
         also = {
-            index: choice.batch.choose(np.array([choice.index]))
+            index: choice.batch.choose(slice(choice.index, choice.index + 1))
             for index, place in enumerate(singles)
             if (choice := chosen.get(place)) is not None and choice.batch is not None
         }
         states = self._make_states(1 + len(self._order) * (2 * self._beam + 1))
         made = make_options(heads, states.ledger, limits_us, known=also)
+        states.know(made)
         options = dict(zip(singles, made, strict=True))
         self._crossings = self._list_crossings(states)
         here, followed = range(1), 0 if known else None
@@ -118,9 +121,13 @@ class DynamicProgram:
         """Return the state at the end of a way that is chosen already."""
         states, here = self._make_states(1 + len(choices)), range(1)
         heads = [
-            [choice.batch.choose(np.array([choice.index]))] for choice in choices if choice.batch is not None
+            [choice.batch.choose(slice(choice.index, choice.index + 1))]
+            for choice in choices
+            if choice.batch is not None
         ]
-        made = iter(make_options(heads, states.ledger))
+        options = make_options(heads, states.ledger)
+        states.know(options)
+        made = iter(options)
         self._crossings = self._list_crossings(states)
         for choice in choices:
             if choice.batch is None:
@@ -155,26 +162,24 @@ class DynamicProgram:
         host_us = self._meet(states, mine, awaited)
         if moving is not None:
             host_us += moving
-        columns, ends = self._columns, []
-        told = np.empty((*host_us.shape, columns.count))
-        for device, before in enumerate(states.clock[mine].T[:, :, None]):
-            load = options.busy_us[:, device]
-            if queued is not None:
-                load = load + queued[:, :, device]
-            ends.append(np.where(load > 0, np.maximum(before, host_us) + load, before))
-            told[:, :, device] = ends[-1]
-        work = reduce(np.add, ends)
-        told[:, :, columns.rankings[0]] = reduce(np.maximum, ends) + 1e-6 * work
-        told[:, :, columns.rankings[1]] = work
-        told[:, :, columns.host_us], told[:, :, columns.met] = host_us, awaited
+        columns, before = self._columns, states.clock[mine].T[:, :, None]
+        load = options.busy_us.T[:, None]
+        if queued is not None:
+            load = load + np.moveaxis(queued, 2, 0)
+        told = np.empty((columns.count, *host_us.shape))
+        ends = told[columns.clock]
+        ends[:] = np.where(load > 0, np.maximum(before, host_us) + load, before)
+        work = told[columns.rankings[1]] = reduce(np.add, ends)
+        told[columns.rankings[0]] = reduce(np.maximum, ends) + 1e-6 * work
+        told[columns.host_us], told[columns.met] = host_us, awaited
+        told[columns.before] = np.arange(here.start, here.stop)[:, None]
+        told[columns.candidate] = np.arange(options.start, options.start + len(options.lasts))
         marks = self._mark(states, mine, options)
         for place, (last, part) in enumerate(options.parts, 1):
             self._arrivals[last + 1].append(
                 Arrivals(
                     before=here,
-                    options=options,
-                    part=part,
-                    told=told[:, part],
+                    told=told[:, :, part],
                     marks=marks[:, part],
                     state=followed if place == len(options.parts) else None,
                 )
@@ -182,18 +187,18 @@ class DynamicProgram:
 
     def _meet(self, states: States, here: slice, awaited: Ints) -> Floats:
         """Return [state, candidate] when the host goes on that waits for a set of devices."""
-        sets = self._moves.sets
-        host_us, clock = states.host_us[here, None], states.clock[here, None]
-        latest = np.where(sets, clock, 0.0).max(axis=2)
-        ends = np.where(sets.any(axis=1), np.maximum(host_us, latest) + self._moves.meetings_us, host_us)
-        return np.asarray(ends.take(awaited + len(sets) * np.arange(len(awaited))[:, None]))
+        sets, clocks = self._moves.sets, states.clock[here].T[:, :, None]
+        latest = reduce(np.maximum, [us * is_in for us, is_in in zip(clocks, sets.T, strict=True)])
+        # Of nobody the host has seen all, and meeting nobody takes no time.
+        ends = np.maximum(states.host_us[here, None], latest) + self._moves.meetings_us
+        return np.asarray(ends.take(awaited + self._rows[: len(awaited)]))
 
     def _mark(self, states: States, here: slice, options: Options) -> Words:
         """Return [state, candidate] a number for each way: equal where what is read on is divided alike."""
-        columns, last_reads = self._seats.list_live(options.first)
+        columns, last_reads = self._seats.live[options.first]
         if not len(columns):
             return np.broadcast_to(options.marks, (here.stop - here.start, len(options.marks)))
-        before = states.ledger.marks.take(states.owned[here, columns, 0])
+        before = states.ledger.marks.take(states.owned[here].take(columns, axis=1)[:, :, 0])
         is_read_on = last_reads[:, None] > options.lasts
         return np.asarray(before @ is_read_on.astype(np.uint64) + options.marks)
 
@@ -210,7 +215,7 @@ class DynamicProgram:
             here: Where those stand that tell where everything lies.
             options: The candidates.
         """
-        known, devices, weights = self._crossings, self._devices, self._moves.weights
+        known, weights = self._crossings, self._moves.weights
         parts = known.parts[options.reads].reshape(len(options.tensors), -1)
         columns = [self._seats.columns[name] for name in options.tensors if name not in self._from_host]
         moving, queued = None, None
@@ -222,23 +227,23 @@ class DynamicProgram:
         awaited = np.zeros((here.stop - here.start, len(options.busy_us)), np.int64)
         if not columns:
             return awaited, moving, queued
-        owned = states.owned[here, columns].swapaxes(0, 1)
+        owned = states.owned[here].take(columns, axis=1).swapaxes(0, 1)
         rows = owned[:, :, 0]
         # All that follows: [tensor, state, candidate].
         places = known.division_starts.take(rows)[:, :, None] + parts[:, None]
-        sent, read = known.sent_starts.take(owned[:, :, 1:]), (parts * devices)[:, None]
+        sent, read = known.sent_starts.take(owned[:, :, 1:]), parts[:, None]
         missing = reduce(
             np.bitwise_or,
-            [known.missing.take(sent[:, :, device, None] + (read + device)) for device in range(devices)],
+            [one.take(sent[:, :, device, None] + read) for device, one in enumerate(known.missing)],
         )
         is_unmet = states.met[here] <= known.published.take(rows)[:, :, None]
         for crossing in known.crossings:
             crosses = crossing.readers.take(places) & missing
-            unmet = is_unmet[:, :, crossing.sources] @ weights
+            unmet = is_unmet @ crossing.waits
             waits = np.bitwise_or.reduce(crosses & unmet[:, :, None], axis=0)
             awaited |= crossing.sources_of.take(waits)
             if crossing.host_us is not None:
-                us = np.add.reduce(crossing.host_us.take((places << devices) + crosses), axis=0)
+                us = np.add.reduce(crossing.host_us.take((places << self._devices) + crosses), axis=0)
                 moving = us if moving is None else moving + us
             if crossing.queue_us is not None:
                 is_read = self._moves.sets.take(crosses, axis=0)
@@ -253,7 +258,7 @@ class DynamicProgram:
         """Return where the states at a place stand, and the one on the way that is followed to the end."""
         arrivals = self._arrivals[position]
         self._arrivals[position] = []
-        return Beam(arrivals, states, width=self._beam).select()
+        return Beam(arrivals, states, self._moves.sets, width=self._beam).select()
 
     def _call(self, states: States, here: range, position: int) -> range:
         """Add the states behind a step of the host, which waits for all whose results it reads."""
@@ -265,5 +270,6 @@ class DynamicProgram:
             rows = states.ledger.divisions.take(owned[:, columns, 0], axis=0)
             is_any = (rows[:, :, 1 + count : 1 + 2 * count] > rows[:, :, 1 : 1 + count]).any(axis=1)
             host_us = np.maximum(host_us, np.where(is_any, clock, 0.0).max(axis=1))
-        origins = [(place, position, 0) for place in here]
-        return states.add(clock, host_us, states.met[mine], owned, origins)
+        before = np.arange(here.start, here.stop)
+        done = np.full(len(here), -1 - position)
+        return states.add(clock, host_us, states.met[mine], owned, before=before, done=done)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codl.partitioner.arrays import Flags, Floats, Ints
+from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import WHOLE
 
 Words = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
@@ -48,17 +48,14 @@ class Ledger:
         """[row, device]"""
         self.high: Ints = np.zeros((1, devices), np.int64)
         """[row, device]"""
-        self.is_any: Flags = np.zeros((1, devices), bool)
-        """[row, device] Whether something is read."""
-        self.published: Ints = np.zeros((0, 0), np.int64)
-        """[candidate, column] Row of how the column's tensor is divided by it; -1 where it does not do so."""
-        self.sent: Ints = np.zeros((0, 0), np.int64)
-        """[candidate, column] Row of what it reads of the column's tensor, if that is read on; else 0."""
+        self.changes: Ints = np.zeros((0, 0, 1 + devices), np.int64)
+        """[candidate, column, 1 + device] What becomes of a state's rows: how the column's tensor is divided
+        and what devices were sent of it, if that is read on; -1 where they stay as they are."""
 
     def open(self, count: int) -> None:
         """Make room to note what so many candidates publish and read, before any of it is."""
         width = 1 + max(self._columns.values(), default=-1)
-        self.published, self.sent = np.full((count, width), -1), np.zeros((count, width), np.int64)
+        self.changes = np.full((count, width, self.changes.shape[2]), -1)
 
     def divide(
         self, tensors: Sequence[str], counts: Ints, candidates: Ints, facts: Ints, bounds: Ints
@@ -76,7 +73,9 @@ class Ledger:
         axes, positions = np.repeat(facts, counts, axis=0).T
         columns = np.repeat([self._columns.get(name, -1) for name in tensors], counts)
         (known,) = np.nonzero(columns >= 0)
-        self.published[candidates[known], columns[known]] = len(self.divisions) + known
+        rows = np.zeros((len(known), self.changes.shape[2]), np.int64)
+        rows[:, 0] = len(self.divisions) + known
+        self.changes[candidates[known], columns[known]] = rows
         told = np.concatenate([axes[:, None], bounds[:, :-1], bounds[:, 1:], positions[:, None]], axis=1)
         marks = _mark([owners, axes, *bounds.T])
         self.divisions = np.concatenate([self.divisions, told])
@@ -116,12 +115,13 @@ class Ledger:
             for known in (self._columns, self._last_reads)
         )
         (known,) = np.nonzero((columns >= 0) & (last_reads > lasts))
-        self.sent[candidates[known], columns[known]] = row + known
+        is_any = high > low
+        rows = np.where(is_any[known], row + known[:, None], -1)
+        self.changes[candidates[known], columns[known], 1:] = rows
         self.readers = np.concatenate([self.readers, readers])
         self.read_marks = np.concatenate([self.read_marks, _mark([readers, axes, *low.T, *high.T])])
         self.axes = np.concatenate([self.axes, axes])
         self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
-        self.is_any = np.concatenate([self.is_any, high > low])
         return row
 
 

@@ -1,5 +1,6 @@
 """How places in a network were reached: who has what of each tensor, and when every device is done."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,6 @@ from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.ledger import Ledger
 from codl.partitioner.options import Options
-
-Origin = tuple[int, Options | int, int]
-"""The state before, and what was done then: one of some options, or the host's step at a position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,7 @@ class Seats:
         self.columns: dict[str, int] = {}
         """By tensor; none for what nobody reads."""
         self.last_reads = {name: last for name, _, last in spans}
-        self._live: list[list[tuple[int, int]]] = [[] for _ in range(count + 1)]
+        live: list[list[tuple[int, int]]] = [[] for _ in range(count + 1)]
         free_from: list[int] = []
         for name, first, last in spans:
             if last <= first:
@@ -45,13 +43,10 @@ class Seats:
             free_from[column : column + 1] = [last]
             self.columns[name] = column
             for position in range(first + 1, min(last, count) + 1):
-                self._live[position].append((column, last))
+                live[position].append((column, last))
         self.count = len(free_from)
-
-    def list_live(self, position: int) -> tuple[list[int], Ints]:
-        """Return the columns of what is published before a position and read on, and the last readers."""
-        live = self._live[position]
-        return [column for column, _ in live], np.array([last for _, last in live], np.int64)
+        self.live = [np.array(one, np.int64).reshape(-1, 2).T for one in live]
+        """By position, columns of what is published before it and read on, and positions of last readers."""
 
 
 class States:
@@ -74,15 +69,33 @@ class States:
         """[state, device] Position of the step before which the host waited for the device last."""
         self.owned: Ints = np.zeros((most, columns, 1 + devices), np.int64)
         """[state, column, 1 + device] The ledger's rows: how a tensor is divided, what devices were sent."""
-        self.origins: list[Origin] = [(0, 0, 0)]
+        self.before: Ints = np.zeros(most, np.int64)
+        """[state] The state before it."""
+        self.done: Ints = np.zeros(most, np.int64)
+        """[state] What was done then: the ledger's candidate; or -1 less the position of the host's step."""
+        self.firsts: Ints = np.zeros(0, np.int64)
+        """[candidate] Position of its head."""
+        self._options: Sequence[Options] = ()
 
-    def add(self, clock: Floats, host_us: Floats, met: Ints, owned: Ints, origins: Sequence[Origin]) -> range:
+    def know(self, options: Sequence[Options]) -> None:
+        """Note all that may be done, in the order of the ledger's candidates."""
+        counts = [len(one.lasts) for one in options]
+        self._options = options
+        self.firsts = np.repeat(np.array([one.first for one in options], np.int64), counts)
+
+    def find_done(self, candidate: int) -> tuple[Options, int]:
+        """Return which of some options a candidate is, and its place among those."""
+        options = self._options[bisect_right(self._options, candidate, key=lambda one: one.start) - 1]
+        return options, candidate - options.start
+
+    def add(
+        self, clock: Floats, host_us: Floats, met: Ints, owned: Ints, *, before: Ints, done: Ints
+    ) -> range:
         """Add the states of a place; return where they stand."""
-        start, stop = self.count, self.count + len(origins)
+        start, stop = self.count, self.count + len(before)
         part = slice(start, stop)
         self.clock[part], self.host_us[part], self.met[part] = clock, host_us, met
-        self.owned[part] = owned
-        self.origins += origins
+        self.owned[part], self.before[part], self.done[part] = owned, before, done
         self.count = stop
         return range(start, stop)
 
@@ -99,10 +112,11 @@ class State:
         found: list[Choice] = []
         place = self.place
         while place:
-            place, done, option = self.states.origins[place]
-            if isinstance(done, int):
-                found.append(Choice(first=done, last=done, batch=None, index=0))
+            candidate, place = int(self.states.done[place]), int(self.states.before[place])
+            if candidate < 0:
+                found.append(Choice(first=-1 - candidate, last=-1 - candidate, batch=None, index=0))
                 continue
+            done, option = self.states.find_done(candidate)
             batch, index = done.batches[done.owners[option]], done.indices[option]
             found.append(Choice(first=batch.first, last=batch.last, batch=batch, index=index))
         return found[::-1]
