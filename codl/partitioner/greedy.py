@@ -7,12 +7,13 @@ Source:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 
 import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
-from codl.partitioner.arrays import Floats, Ints
+from codl.partitioner.arrays import Floats
 from codl.partitioner.chains import WHOLE, ChainBatch
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.moves import MoveCosts
@@ -54,28 +55,31 @@ class GreedyChains:
         self._meeting_us = float(moves.find_meeting_us(everyone)[0])
         self._costs: list[list[list[float]]] = (moves.host_us + moves.queue_us).tolist()
         """[source][destination][3]"""
-        self._returns: dict[tuple[str, int, int, int], tuple[Ints, Floats]] = {}
-        """By tensor, axis, home and identity of its boundaries, with these: what it costs to have it back."""
+        self._known: dict[tuple[str, int, int, bool], list[float]] = {}
+        """What `_find_costs` has returned."""
+        self._homes = [
+            -1 if unit.is_host else int(np.argmin(finder.find_single_us(place)))
+            for place, unit in enumerate(order)
+        ]
+        """By position, the device that is fastest alone, which has what others have to be sent."""
 
     def find_base(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[BaseChoice | None]:
         """Return by position the best of all axes, shares and devices alone; None for the host's."""
         found: list[BaseChoice | None] = []
-        for position, unit in enumerate(self._order):
-            if unit.is_host:
-                found.append(None)
-                continue
-            whole = self._finder.find_single_us(position)
-            device = int(np.argmin(whole))
-            best = BaseChoice(us=float(whole[device]), device=device)
-            for batch in chains.get(position, ()):
-                # Sharing adds to slices and the meeting: what these alone rule out needs no price.
-                if batch.last != position or batch.least_us + self._meeting_us >= best.us:
-                    continue
-                us = self._price(batch)
-                index = int(np.argmin(us))
-                if us[index] < best.us:
-                    best = BaseChoice(us=float(us[index]), device=None, batch=batch, index=index)
-            found.append(best)
+        for position, device in enumerate(self._homes):
+            whole = None if device < 0 else self._finder.find_single_us(position)
+            found.append(None if whole is None else BaseChoice(us=float(whole[device]), device=device))
+        # Sharing adds to slices and the meeting: what these alone rule out needs no price.
+        split = [
+            batch
+            for position, best in enumerate(found)
+            for batch in chains.get(position, ())
+            if batch.last == position and best and batch.least_us + self._meeting_us < best.us
+        ]
+        for batch, us in zip(split, self._price(split), strict=True):
+            index, best = int(np.argmin(us)), found[batch.first]
+            if best is not None and us[index] < best.us:
+                found[batch.first] = BaseChoice(us=float(us[index]), device=None, batch=batch, index=index)
         return found
 
     def run(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[Choice]:
@@ -109,13 +113,15 @@ class GreedyChains:
         """Return the chain of largest gain that begins with a head, within the window around its share."""
         best = Choice(first=batch.first, last=batch.last, batch=batch, index=head.index)
         best_gain, share = 0.0, batch.ratios[head.index]
-        longer = sorted((one for one in chains if one.axis == batch.axis), key=lambda one: one.last)
-        for one in longer:
+        longer: list[tuple[ChainBatch, float]] = []
+        for one in sorted((one for one in chains if one.axis == batch.axis), key=lambda one: one.last):
             members = base[one.first : one.last + 1]
             apart = sum(member.us for member in members if member is not None)
             if apart - (one.least_us + self._meeting_us) < 0:
                 break
-            gains = apart - self._price(one)
+            longer.append((one, apart))
+        for (one, apart), us in zip(longer, self._price([one for one, _ in longer]), strict=True):
+            gains = apart - us
             gains = np.where(np.abs(one.ratios - share) <= WINDOW + 1e-9, gains, -np.inf)
             index = int(np.argmax(gains))
             if gains[index] < 0:
@@ -125,35 +131,64 @@ class GreedyChains:
                 best = Choice(first=one.first, last=one.last, batch=one, index=index)
         return best
 
-    def _price(self, batch: ChainBatch) -> Floats:
-        """Return [candidate] what a chain takes by itself: sharing, and the largest sum of slices."""
-        us: Floats = batch.span_us + self._meeting_us
-        if self._moves.is_free:
-            return us
-        home = int(np.argmin(self._finder.find_single_us(batch.first)))
-        for tensor, reading in batch.reads.items():
-            us = us + self._share(tensor, reading.axis, reading.high - reading.low, home=home, is_back=False)
-        for tensor, bounds in batch.bounds.items():
-            key = tensor, batch.axis, home, id(bounds)  # chains that end alike have the same ones
-            if key not in self._returns:
-                shared = self._share(tensor, batch.axis, np.diff(bounds, axis=1), home=home, is_back=True)
-                self._returns[key] = bounds, shared
-            us = us + self._returns[key][1]
-        return us
+    def _price(self, batches: Sequence[ChainBatch]) -> list[Floats]:
+        """Return what chains take by themselves, [candidate] each: sharing, and the largest sum of slices."""
+        if self._moves.is_free or not batches:
+            return [batch.span_us + self._meeting_us for batch in batches]
+        us: Floats = np.concatenate([batch.span_us for batch in batches]) + self._meeting_us
+        stops = np.cumsum([len(batch.span_us) for batch in batches])
+        self._add_sharing(us, batches)
+        return np.split(us, stops[:-1])
 
-    def _share(self, tensor: str, axis: int, lengths: Ints, *, home: int, is_back: bool) -> Floats:
-        """Return [candidate] what it costs to send others their parts of a tensor, or to have them back."""
+    def _add_sharing(self, us: Floats, batches: Sequence[ChainBatch]) -> None:
+        """Add what it costs to send others their parts of tensors, and to have them back.
+
+        Args:
+            us: Times [candidate] of all chains, one after the other.
+            batches: The chains.
+        """
+        candidates, lengths, costs, start = [], [], [], 0
+        for batch in batches:
+            stop, home = start + len(batch.span_us), self._homes[batch.first]
+            mine = np.arange(start, stop)
+            for tensor, reading in batch.reads.items():
+                candidates.append(mine)
+                lengths.append(reading.high - reading.low)
+                costs.append(self._find_costs(tensor, reading.axis, home, is_back=False))
+            for tensor, bounds in batch.bounds.items():
+                candidates.append(mine)
+                lengths.append(bounds[:, 1:] - bounds[:, :-1])
+                costs.append(self._find_costs(tensor, batch.axis, home, is_back=True))
+            start = stop
+        length = np.concatenate(lengths)
+        told = np.array(costs).repeat(list(map(len, lengths)), axis=0)
+        call_us, position_us = told[:, : self._devices], told[:, self._devices :]
+        each = np.where(length > 0, call_us + position_us * length, 0.0)
+        np.add.at(us, np.concatenate(candidates), reduce(np.add, each.T))
+
+    def _find_costs(self, tensor: str, axis: int, home: int, *, is_back: bool) -> list[float]:
+        """Return by device what a transfer of a part of a tensor costs, then each position of it, in us.
+
+        Args:
+            tensor: The tensor.
+            axis: Along which it is cut.
+            home: The device that has it, or gets it.
+            is_back: Whether it gets it.
+        """
+        key = tensor, axis, home, is_back
+        known = self._known.get(key)
+        if known is not None:
+            return known
         shape = self._graph.shape(tensor)
         length = 1 if axis == WHOLE else shape[axis]
         size = prod(shape)
         runs = size / shape[1] if len(shape) == 4 and axis == 1 else 1.0
-        found = np.zeros(len(lengths))
+        calls, positions = [0.0] * self._devices, [0.0] * self._devices
         for device in range(self._devices):
-            if device == home:
-                continue
-            source, destination = (device, home) if is_back else (home, device)
-            call_us, byte_us, run_us = self._costs[source][destination]
-            mine = lengths[:, device]
-            us = (call_us + run_us * runs) + (byte_us * FLOAT_BYTES * size / length) * mine
-            found += np.where(mine > 0, us, 0.0)
+            if device != home:
+                source, destination = (device, home) if is_back else (home, device)
+                call_us, byte_us, run_us = self._costs[source][destination]
+                calls[device] = call_us + run_us * runs
+                positions[device] = byte_us * FLOAT_BYTES * size / length
+        found = self._known[key] = calls + positions
         return found
