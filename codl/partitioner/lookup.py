@@ -25,7 +25,10 @@ class Lookup:
         ]
         self._starts = _find_starts(self._tables, [table.slices.shape[1] for table in self._tables])
         self._need_starts = _find_starts([need for need, *_ in edges], [len(low) for _, low, _ in edges])
-        self._slices = np.concatenate([table.slices for table in self._tables], axis=1)
+        slices = np.concatenate([table.slices for table in self._tables], axis=1)
+        self._count, self._total = slices.shape[:2]
+        self._pairs = slices.reshape(-1).view(np.complex128)
+        """[device and place] Time, with memory's part of it as the imaginary one: both are found at once."""
         nothing = np.zeros(0, np.int64)
         self._low = np.concatenate([nothing, *(low for _, low, _ in edges)])
         self._high = np.concatenate([nothing, *(high for *_, high in edges)])
@@ -41,18 +44,20 @@ class Lookup:
         """
         starts = np.repeat([self._starts[id(table)] for table in tables], counts)[:, None]
         lengths = np.repeat([table.length for table in tables], counts)[:, None]
-        count, total = self._slices.shape[:2]
-        devices, flat = np.arange(count) * total, self._slices.reshape(-1, 2)
-        is_empty = high <= low
-        if count > 2:
+        devices, is_empty = np.arange(self._count) * self._total, high <= low
+        if self._count > 2:
             tails = starts + devices + lengths + 1
-            found = flat.take(starts + devices + np.where(is_empty, 0, high), axis=0)
-            found = found + flat.take(tails + np.where(is_empty, 0, low), axis=0) - flat.take(tails, axis=0)
+            found = self._find(starts + devices + np.where(is_empty, 0, high))
+            found = found + self._find(tails + np.where(is_empty, 0, low)) - self._find(tails)
             return np.where(is_empty[:, :, None], 0.0, np.maximum(found, 0.0))
         # One interval begins at the start, the other ends at the end.
         places = np.where(low == 0, high, low + lengths + 1)
         places = np.where(is_empty, 2 * lengths + 2, places)
-        return np.asarray(flat.take(places + starts + devices, axis=0))
+        return self._find(places + starts + devices)
+
+    def _find(self, places: Ints) -> Floats:
+        """Return what stands at places [count, device]: [count, device, 2]."""
+        return self._pairs.take(places).view(np.float64).reshape(*places.shape, 2)
 
     def read(self, needs: Sequence[Need], counts: Sequence[int], low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Return which intervals [count, device] of inputs slices read; empty ones read nothing.

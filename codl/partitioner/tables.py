@@ -231,7 +231,8 @@ def _make_axes(
     slices = values.take(before, axis=1)
     (between,) = np.nonzero(part)
     share = part[between, None]
-    slices[:, between] = slices[:, between] * (1 - share) + values.take(after[between], axis=1) * share
+    low, high = values.take(before[between], axis=1), values.take(after[between], axis=1)
+    slices[:, between] = low * (1 - share) + high * share
     _descend(
         slices, values, [(spread, start) for spread, (*_, start) in zip(spreads, wanted, strict=True)], stops
     )
