@@ -88,14 +88,16 @@ class Region:
             if not self.is_empty:
                 yield self
             return
-        rest = self
-        for axis in range(len(self.begin)):
-            if rest.begin[axis] < common.begin[axis]:
-                yield rest.cut(axis, rest.begin[axis], common.begin[axis])
-            if common.end[axis] < rest.end[axis]:
-                yield rest.cut(axis, common.end[axis], rest.end[axis])
-            if (rest.begin[axis], rest.end[axis]) != (common.begin[axis], common.end[axis]):
-                rest = rest.cut(axis, common.begin[axis], common.end[axis])
+        lows, highs = list(self.begin), list(self.end)
+        for axis, (low, high) in enumerate(zip(common.begin, common.end, strict=True)):
+            begin, end = lows[axis], highs[axis]
+            if begin < low:
+                highs[axis] = low
+                yield Region(tuple(lows), tuple(highs))
+            if high < end:
+                lows[axis], highs[axis] = high, end
+                yield Region(tuple(lows), tuple(highs))
+            lows[axis], highs[axis] = low, high
 
 
 def _fold(fold: np.ufunc, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:

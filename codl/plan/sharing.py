@@ -17,7 +17,7 @@ class Sharing(StrEnum):
     """Memory of their own: regions are copied through the host."""
 
 
-_RANKS = (Sharing.COHERENT, Sharing.MAPPED, Sharing.COPIED)
+_RANKS = {Sharing.COHERENT: 0, Sharing.MAPPED: 1, Sharing.COPIED: 2}
 """From the least work to the most; two devices share as the one that needs more of it."""
 
 
@@ -38,11 +38,12 @@ class Arrangement:
 
     def between(self, first: int, second: int) -> Sharing:
         """Return how two devices, or a device and the host, see each other's results."""
-        return max(self.mode(first), self.mode(second), key=_RANKS.index)
+        one, other = self.mode(first), self.mode(second)
+        return one if _RANKS[one] >= _RANKS[other] else other
 
     def between_all(self) -> Sharing:
         """Return how the devices share when all are taken together: as the one that needs most for it."""
-        return max(self.modes, key=_RANKS.index, default=Sharing.COHERENT)
+        return max(self.modes, key=_RANKS.__getitem__, default=Sharing.COHERENT)
 
     def is_discrete(self, device: int) -> bool:
         """Return whether a device has memory of its own."""
