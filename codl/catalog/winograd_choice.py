@@ -51,8 +51,8 @@ Source:
 """
 _SMALL_IMAGE = 20
 """Sides of an output image from which on tiles of 4 always pay."""
-_MOST_MOVED = (1 << 31) - 1
-"""Most floats of scratch memory: kernels count them in 32 bits."""
+_MOST_MOVED = 1 << 27
+"""Most floats of scratch memory: half a GiB, which small boards still lend at once."""
 _MOST_FILTER_BYTES = 12 << 20
 """Transformed filters up to which passes over them stay in the shared cache."""
 

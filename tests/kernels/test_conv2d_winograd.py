@@ -192,6 +192,21 @@ def test_is_chosen_where_it_saves_work(
     assert row == chosen if chosen else row not in IMPLEMENTATIONS
 
 
+def test_takes_no_more_scratch_memory_than_boards_lend() -> None:
+    side, channels = 512, 1024
+    shape = (1, channels, side, side)
+    weight = np.broadcast_to(np.float32(0), (channels, channels, 3, 3))
+    op = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), tile=(4, 4))
+    graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
+    for vectors in (4, 8, 16):
+        info = device_info(vectors)
+        choice = choose(graph.nodes[0], graph, info)
+        batches = choice.implementation.describe(
+            graph.nodes[0], graph, Boxes.whole(shape, 1), info, choice.parameters
+        )
+        assert all(batch.scratch is None or batch.scratch[0] <= 1 << 28 for batch in batches)
+
+
 def test_candidates_fit_the_grid_and_local_memory() -> None:
     info, shape, tiles = device_info(16), (1, 24, 14, 14), set()
     weight = np.zeros((24, 24, 3, 3), np.float32)
