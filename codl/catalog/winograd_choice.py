@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, prod
+from math import inf
 
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.windows import has_constant_weights
@@ -16,6 +16,7 @@ from codl.catalog.winograd_tile import (
     fits_local,
     most_local_bytes,
     points_of,
+    taps_of,
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
@@ -138,7 +139,7 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
     sides = [side for side in (4, 3, 2) if (side < 4 or is_large) and are_on_grid(op, side)]
     layer = _Layer(
         lanes=lanes,
-        taps=prod(graph.shape(node.inputs[1])[1:]),
+        taps=taps_of(node, graph),
         outputs=outputs,
         images=images,
         image=(image[0], image[1]),

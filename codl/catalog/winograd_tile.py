@@ -82,6 +82,11 @@ def depth_of(node: Node, graph: Graph, *, tile: int, lanes: int) -> int:
     return inputs_of(node, graph, lanes) * prod(-(-side // part_of(tile)) for side in node.op.kernel)
 
 
+def taps_of(node: Node, graph: Graph) -> int:
+    """Return the products of an output in a plain sum."""
+    return prod(graph.shape(node.inputs[1])[1:])
+
+
 def cover(out: Boxes, parameters: Parameters) -> Tiles:
     """Return the tiles of the whole tensor's grid, and the panels, that the boxes touch."""
     tile, nr = parameters["TILE"], parameters["NR"]

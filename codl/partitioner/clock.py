@@ -7,9 +7,9 @@ from itertools import combinations
 
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Slowdown
+from codl.partitioner.slowdowns import read_slowdowns
 from codl.plan.timeline import HOST_TRACK, Span
 
-_UNDISTURBED: Slowdown = ((1.0, 1.0), (1.0, 1.0))
 _NOTHING = 1e-9
 """Less work than this is none, in us."""
 
@@ -197,14 +197,8 @@ def find_meeting_us(predictors: Sequence[Predictor], devices: Sequence[int]) -> 
 
 
 def _list_disturbers(predictors: Sequence[Predictor]) -> list[list[tuple[int, Slowdown]]]:
-    """Return by device those that slow it down, with how much; one never measured with it does not."""
+    """Return by device those that slow it down, with how much."""
+    tables = read_slowdowns(predictors)
     return [
-        [
-            (place, neighbour.slowdown)
-            for place, other in enumerate(predictors)
-            if other is not one
-            and (neighbour := one.profile.neighbours.get(other.profile.name)) is not None
-            and neighbour.slowdown != _UNDISTURBED
-        ]
-        for one in predictors
+        [(other, table.tolist()) for other, table in enumerate(row) if (table != 1).any()] for row in tables
     ]

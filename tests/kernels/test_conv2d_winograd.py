@@ -15,6 +15,7 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph
 from codl.ir.ops import Conv2d, Epilogue
 from codl.ir.regions import Boxes, Region
+from codl.latency.features import Counting, extract_features
 from tests.catalog.nodes import device_info
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import EPILOGUES, assert_right, cut, one_node_graph, run_node
@@ -222,6 +223,18 @@ def test_candidates_fit_the_grid_and_local_memory() -> None:
         floats = [int(batch.local[0]) for batch in batches if batch.local is not None]
         assert FLOAT_BYTES * max(floats, default=0) <= info.local_memory_bytes
     assert tiles == {2}
+
+
+@EACH_ROW
+@pytest.mark.parametrize(("tile", "points"), [(2, 16), (3, 36), (4, 36)])
+def test_features_count_all_points_of_a_tile(row: Implementation, tile: int, points: int) -> None:
+    graph, _, reference = build(winograd(tile=(12, 12)))
+    parameters, info = {**SMALL, "TILE": tile}, device_info(16)
+    batches = row.describe(graph.nodes[0], graph, Boxes.whole(reference.shape, 1), info, parameters)
+    (products,) = (batch for batch in batches if "steps" in batch.units)
+    found = extract_features((products,), parameters, info, counting=Counting.ITEMS)
+    vectors = parameters["MR"] * parameters["NR"] // parameters["VECTOR"]
+    assert found.columns["transforms_back"] == products.units["tiles"] * vectors * points
 
 
 @EACH_ROW

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from codl.catalog.winograd_tile import (
     pack_filters,
     points_of,
     staged_floats,
+    taps_of,
 )
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.ops import Conv2d
@@ -93,7 +93,7 @@ def _describe_fused(
             units={"steps": items * item_panels * steps, "tiles": items * item_panels, "items": items},
             read_bytes=read,
             written_bytes=written,
-            flops=2 * _count_taps(node, graph) * out.size,
+            flops=2 * taps_of(node, graph) * out.size,
         ),
     )
 
@@ -173,7 +173,7 @@ def _describe_staged(
             units={"steps": taken * depth, "tiles": taken, "items": busiest[1]},
             read_bytes=read - source - residual + moved[0],
             written_bytes=moved[1],
-            flops=2 * _count_taps(node, graph) * out.size,
+            flops=2 * taps_of(node, graph) * out.size,
         ),
         make(
             2,
@@ -189,11 +189,6 @@ def _describe_staged(
 def _most_tiles(depth: int, mr: int) -> IntArray:
     """Return the tiles whose inputs at one point stay in a core's cache, in whole register tiles."""
     return np.asarray(np.maximum(1, _POINT_BYTES // (FLOAT_BYTES * (depth + STEP_PADDING) * mr)) * mr)
-
-
-def _count_taps(node: Node, graph: Graph) -> int:
-    """Return the products of an output in a plain sum."""
-    return prod(graph.shape(node.inputs[1])[1:])
 
 
 def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> dict[str, Any]:

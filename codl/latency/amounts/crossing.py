@@ -13,11 +13,9 @@ import numpy as np
 from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import input_boxes
-from codl.latency.amounts.traffic import CACHE_KNEES, Amounts, miss_shares
+from codl.latency.amounts.traffic import CACHE_KNEES, LINE_FLOATS, Amounts, miss_shares
 
 _IMAGE_RANK, _CHANNELS = 4, 1
-_LINE_FLOATS = 16
-"""Of a line of a cache."""
 _UNFETCHED = 4
 """Lines of a piece that are waited for, at the most: hardware fetches those ahead that follow some others.
 
@@ -60,7 +58,7 @@ def count_crossing(tensors: Iterable[tuple[Boxes, Shape]]) -> Crossing:
         whole = shape[axis] if len(shape) else 1
         lines = boxes.size / np.maximum(taken, 1)
         pieces.append(lines * (taken < whole))
-        begun.append(pieces[-1] * np.minimum(np.ceil(taken / _LINE_FLOATS), _UNFETCHED))
+        begun.append(pieces[-1] * np.minimum(np.ceil(taken / LINE_FLOATS), _UNFETCHED))
         span.append(lines * (whole * float(FLOAT_BYTES)))
     return Crossing(
         pieces=reduce(np.add, pieces), span_bytes=reduce(np.add, span), piece_lines=reduce(np.add, begun)

@@ -7,13 +7,11 @@ import numpy as np
 from codl.catalog.spec import LaunchBatch, Parameters
 from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.amounts.tiles import split_programs
-from codl.latency.amounts.traffic import Amounts
+from codl.latency.amounts.traffic import LINE_FLOATS, Amounts
 from codl.latency.amounts.work import Work
 
 _LANES = 8
 """Of kernels without a parameter for them."""
-_LINE_FLOATS = 16
-"""Of a line of a cache."""
 
 
 def list_lines(
@@ -36,7 +34,7 @@ def list_lines(
     found = {
         "lines": lines,
         "short_lines": lines * is_short,
-        "cut_lines": lines * (channels % _LINE_FLOATS > 0),
+        "cut_lines": lines * (channels % LINE_FLOATS > 0),
     }
     vectors = work.units.get("vectors")
     if vectors is not None:

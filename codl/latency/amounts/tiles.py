@@ -7,6 +7,7 @@ import numpy as np
 
 from codl.catalog.epilogue import PLAIN_ACTIVATIONS
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
+from codl.catalog.winograd_tile import points_of
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.ops import Epilogue, ResidualOrder
 from codl.latency.amounts.epilogues import Epilogues
@@ -90,7 +91,7 @@ def _list_gathered(
     items = units.get("items", units["tiles"]) * work.rows
     if "TILE" in parameters:  # whole vectors of channels at each point
         vectors = parameters["NR"] / parameters["VECTOR"]
-        points = (parameters["TILE"] + 2) ** 2
+        points = points_of(parameters["TILE"])
         return {
             "gathers": items * depth * (parameters["MR"] / parameters["VECTOR"]),
             "transforms_back": units["tiles"] * (parameters["MR"] * vectors * points),

@@ -14,6 +14,8 @@ from codl.latency.amounts.epilogues import Epilogues
 from codl.machine import DeviceInfo
 
 Amounts = npt.NDArray[np.float64]
+LINE_FLOATS = 16
+"""Of a line of a cache."""
 TOTAL_KNEES = {"1MiB": 1 << 20, "4MiB": 1 << 22, "16MiB": 1 << 24}
 """Bytes from which on each further one costs more: translations of addresses, shared caches and memory."""
 CACHE_KNEES = {"512KiB": 1 << 19, "1MiB": 1 << 20, "2MiB": 1 << 21, "16MiB": 1 << 24}
