@@ -189,7 +189,7 @@ def test_a_wrong_kernel_is_refused_however_fast_it_is(folder: Path) -> None:
     assert default is not None
     one_tile = {name: (value,) for name, value in default.items()}
     rows = tuple(replace(row, allowed=one_tile) for row in (GEMM, WRONG))
-    limits = SearchLimits(least=6, share=0.0, finalists=6, margin=-10.0)
+    limits = SearchLimits(finalists=6, margin=-10.0, prunes=False)
 
     (shape,) = tune(DEVICE, shapes_of(case), Session(rows=rows, limits=limits)).shapes
 
