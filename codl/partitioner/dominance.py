@@ -17,9 +17,7 @@ from codl.partitioner.options import Limits
 _UNEVEN = 1.03
 """By how much longer a candidate may take at that: whole tiles divide work unevenly, and while nobody waits
 what one step divides badly the next one makes good."""
-
-
-_FOLLOWED = 1.1
+_FOLLOWED = 1.04
 """As `_UNEVEN`, for stretches that are followed further back: greedy chains take some that others pass by."""
 
 

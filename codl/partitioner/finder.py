@@ -23,7 +23,7 @@ from codl.partitioner.stretches import Entry, Member, Stretch, keep, list_starts
 from codl.partitioner.tables import Tables
 from codl.plan.sharing import Arrangement
 
-_EATEN = 1.2
+_EATEN = 1.05
 """A stretch whose halos make it take so many times as long as one device alone is not followed further."""
 
 
