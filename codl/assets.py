@@ -42,8 +42,8 @@ def read_kernel(relative: str) -> str:
     try:
         if not path.startswith(root + os.sep):
             raise FileNotFoundError(path)
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall().decode()
     except OSError as error:
         raise CodlError(
             f"kernel source: got {relative!r}, expected a file below {root}; reinstall codl"

@@ -1,7 +1,7 @@
 """The network as data: tensors, nodes in topological order, constants."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -121,14 +121,10 @@ class Graph:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over structure, shapes and attributes; weights' values are not part of it."""
-        digest = hashlib.sha256()
-        for node in self.nodes:
-            digest.update(repr(node).encode())
-        for tensor in self.tensors.values():
-            digest.update(repr(tensor).encode())
-        digest.update(repr((self.inputs, self.outputs)).encode())
-        digest.update(repr([(group, part.operators) for group, part in self.host_models.items()]).encode())
-        return digest.hexdigest()
+        told = [*_tell_nodes(self.nodes), *map(_tell_tensor, self.tensors.values())]
+        told.append(repr((self.inputs, self.outputs)))
+        told.append(repr([(group, part.operators) for group, part in self.host_models.items()]))
+        return hashlib.sha256("".join(told).encode()).hexdigest()
 
     def shape(self, name: str) -> Shape:
         """Return the shape of a tensor."""
@@ -141,3 +137,23 @@ class Graph:
     def with_outputs(self, outputs: Iterable[str]) -> "Graph":
         """Return the same network with other outputs, for instance every intermediate."""
         return replace(self, outputs=tuple(outputs))
+
+
+def _tell_nodes(nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield what `repr` says of each node; it is asked once about equal operators and epilogues."""
+    ops: dict[Op, str] = {}
+    epilogues: dict[Epilogue, str] = {}
+    for node in nodes:
+        op, epilogue = ops.get(node.op), epilogues.get(node.epilogue)
+        if op is None:
+            op = ops[node.op] = repr(node.op)
+        if epilogue is None:
+            epilogue = epilogues[node.epilogue] = repr(node.epilogue)
+        ends = f"inputs={node.inputs!r}, output={node.output!r}"
+        yield f"Node(name={node.name!r}, op={op}, {ends}, epilogue={epilogue})"
+
+
+def _tell_tensor(tensor: Tensor) -> str:
+    """Return what `repr` says, without looking for tensors within tensors."""
+    ends = f"type={tensor.type!r}, is_on_host={tensor.is_on_host!r}"
+    return f"Tensor(name={tensor.name!r}, shape={tensor.shape!r}, {ends})"

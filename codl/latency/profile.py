@@ -3,12 +3,13 @@
 import hashlib
 import os
 import sys
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property, partial
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
@@ -170,9 +171,15 @@ class DeviceProfile:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that predictions depend on."""
-        told = (self.key, self.origin, self.bandwidth_bytes_per_us, self.launch_us, self.wait_us)
-        tables = (sorted(self.rows.items()), sorted(self.sharing.items()), sorted(self.neighbours.items()))
-        return hashlib.sha256(repr((told, tables)).encode()).hexdigest()
+        words, numbers = [str(self.origin)], array("d")
+        for value in (self.key, self.bandwidth_bytes_per_us, self.launch_us, self.wait_us):
+            _tell(value, words, numbers)
+        for table in (self.rows, self.sharing, self.neighbours):
+            words.append(f"{len(table)}")
+            for name in sorted(table):
+                words.append(name)
+                _tell(table[name], words, numbers)
+        return hashlib.sha256("\0".join(words).encode() + numbers.tobytes()).hexdigest()
 
     def find_stale(self) -> tuple[str, ...]:
         """Return the implementations of the catalog that have no predictor, or one of another source.
@@ -187,6 +194,32 @@ class DeviceProfile:
     def with_rows(self, rows: Mapping[str, RowModel]) -> "DeviceProfile":
         """Return the profile with some predictors replaced or added."""
         return replace(self, rows={**self.rows, **rows})
+
+
+def _tell(value: Any, words: list[str], numbers: "array[float]") -> None:
+    """Add what a value of a profile says to words and numbers, in the order of its fields.
+
+    There are thousands of numbers: as bytes they are told ten times as fast as in digits.
+    """
+    if isinstance(value, str) or value is None:
+        words.append(str(value))
+    elif isinstance(value, float | int):
+        numbers.append(value)
+    elif isinstance(value, tuple):
+        words.append(f"{len(value)}")
+        if value and isinstance(value[0], float):
+            numbers.extend(value)
+        elif value and isinstance(value[0], str):
+            words += value
+        else:
+            for one in value:
+                _tell(one, words, numbers)
+    elif isinstance(value, dict):
+        words += [f"{len(value)}", *value]
+        numbers.extend(value.values())
+    else:
+        for name in value.__slots__:
+            _tell(getattr(value, name), words, numbers)
 
 
 def digest_implementation(row: Implementation) -> str:
@@ -220,7 +253,8 @@ def _list_files(described: ModuleType) -> list[str]:
 
 @cache
 def _read_file(path: str) -> bytes:
-    return Path(path).read_bytes()
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
 
 
 def _list_described(module: ModuleType) -> list[ModuleType]:
