@@ -18,17 +18,26 @@ class Lookup:
     """
 
     def __init__(self, tables: Iterable[AxisTable]) -> None:
-        self._tables = list(tables)
-        needs = [need for table in self._tables for need in table.needs]
+        told = list(tables)
+        spreads = list({id(table.spread): table.spread for table in told}.values())
+        needs = {id(need): need for table in told for need in table.needs}
         edges = [
-            (need, need.low, need.high) for need in needs if need.low is not None and need.high is not None
+            (need, need.low, need.high)
+            for need in needs.values()
+            if need.low is not None and need.high is not None
         ]
-        self._starts = _find_starts(self._tables, [table.slices.shape[1] for table in self._tables])
+        self._starts = _find_starts(told, [table.predicted.shape[1] for table in told])
+        self._spread_starts = _find_starts(spreads, [len(spread.before) for spread in spreads])
         self._need_starts = _find_starts([need for need, *_ in edges], [len(low) for _, low, _ in edges])
-        slices = np.concatenate([table.slices for table in self._tables], axis=1)
-        self._count, self._total = slices.shape[:2]
-        self._pairs = slices.reshape(-1).view(np.complex128)
-        """[device and place] Time, with memory's part of it as the imaginary one: both are found at once."""
+        samples = np.concatenate([table.predicted for table in told], axis=1)
+        self._count, self._total = samples.shape[:2]
+        self._samples = samples.reshape(-1).view(np.complex128)
+        """[device and sample] Time, with memory's part of it as the imaginary one: both are found at once."""
+        self._before, self._after, self._edges, self._beside, self._part, self._distances = (
+            np.concatenate([getattr(spread, name) for spread in spreads])
+            for name in ("before", "after", "edges", "beside", "part", "distances")
+        )
+        self._is_tiled = any(spread.is_tiled for spread in spreads)
         nothing = np.zeros(0, np.int64)
         self._low = np.concatenate([nothing, *(low for _, low, _ in edges)])
         self._high = np.concatenate([nothing, *(high for *_, high in edges)])
@@ -42,22 +51,43 @@ class Lookup:
             low: Of all of them together.
             high: As ``low``.
         """
-        starts = np.repeat([self._starts[id(table)] for table in tables], counts)[:, None]
-        lengths = np.repeat([table.length for table in tables], counts)[:, None]
-        devices, is_empty = np.arange(self._count) * self._total, high <= low
+        starts, samples, lengths = (
+            np.repeat(each, counts)[:, None]
+            for each in (
+                [self._spread_starts[id(table.spread)] for table in tables],
+                [self._starts[id(table)] for table in tables],
+                [table.length for table in tables],
+            )
+        )
+        samples = samples + np.arange(self._count) * self._total
+        is_empty = high <= low
         if self._count > 2:
-            tails = starts + devices + lengths + 1
-            found = self._find(starts + devices + np.where(is_empty, 0, high))
-            found = found + self._find(tails + np.where(is_empty, 0, low)) - self._find(tails)
+            tails = starts + lengths + 1
+            found = self._find(starts + np.where(is_empty, 0, high), samples)
+            found = found + self._find(tails + np.where(is_empty, 0, low), samples)
+            found -= self._find(np.broadcast_to(tails, low.shape), samples)
             return np.where(is_empty[:, :, None], 0.0, np.maximum(found, 0.0))
         # One interval begins at the start, the other ends at the end.
         places = np.where(low == 0, high, low + lengths + 1)
         places = np.where(is_empty, 2 * lengths + 2, places)
-        return self._find(places + starts + devices)
+        return self._find(places + starts, samples)
 
-    def _find(self, places: Ints) -> Floats:
-        """Return what stands at places [count, device]: [count, device, 2]."""
-        return self._pairs.take(places).view(np.float64).reshape(*places.shape, 2)
+    def _find(self, places: Ints, samples: Ints) -> Floats:
+        """Return what slices take at places of spreads, as in `Spread.find_between`: [count, device, 2].
+
+        Args:
+            places: [count, device]
+            samples: [count, device] Samples before those of each place's table.
+        """
+        part = self._part.take(places)
+        found = self._samples.take(self._before.take(places) + samples) * (1 - part)
+        found += self._samples.take(self._after.take(places) + samples) * part
+        if self._is_tiled:
+            edges, beside = (
+                self._samples.take(known.take(places) + samples) for known in (self._edges, self._beside)
+            )
+            found -= (edges - beside) * self._distances.take(places)
+        return np.asarray(np.maximum(found.view(np.float64).reshape(*places.shape, 2), 0.0))
 
     def read(self, needs: Sequence[Need], counts: Sequence[int], low: Ints, high: Ints) -> tuple[Ints, Ints]:
         """Return which intervals [count, device] of inputs slices read; empty ones read nothing.

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from codl.ir.boxes import Region
+from codl.ir.boxes import Boxes, Region
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d, Pool2d
 from codl.ir.regions import input_window
-from codl.partitioner.arrays import Flags, Ints
+from codl.partitioner.arrays import Ints
 from codl.partitioner.outlines import Outline
 from codl.partitioner.positions import Ruler
 
@@ -42,19 +43,6 @@ class NodeNeeds:
     """Axis along which a cut saves work -> by input, constants included, what slices read of it."""
 
 
-@dataclass(slots=True)
-class _Input:
-    """What all slices of an operator read of one input."""
-
-    whole: Region
-    varies: list[list[bool]]
-    """By ruler and axis of the input, whether some slices read less than all along it."""
-    low: Ints
-    """[box, axis of the input] Where slices begin to read; the length of the axis where they read nothing."""
-    high: Ints
-    """[box, axis of the input] Where they end; 0 where they read nothing."""
-
-
 def find_needs(outlines: Sequence[Outline], graph: Graph) -> list[NodeNeeds]:
     """Return what operators and their slices read.
 
@@ -62,100 +50,94 @@ def find_needs(outlines: Sequence[Outline], graph: Graph) -> list[NodeNeeds]:
         outlines: Of the operators.
         graph: The network.
     """
-    by_rank: dict[int, list[tuple[int, int]]] = {}
-    for number, outline in enumerate(outlines):
-        for place, name in enumerate(outline.node.inputs):
-            by_rank.setdefault(len(graph.shape(name)), []).append((number, place))
-    inputs: dict[tuple[int, int], _Input] = {}
-    for asked in by_rank.values():
-        found = _read_inputs([(outlines[number], place) for number, place in asked], graph)
-        inputs.update(zip(asked, found, strict=True))
-    return [
-        _join([inputs[number, place] for place in range(len(outline.node.inputs))], outline, graph)
-        for number, outline in enumerate(outlines)
-    ]
+    return [_find_needs(outline, graph) for outline in outlines]
 
 
-def _read_inputs(asked: Sequence[tuple[Outline, int]], graph: Graph) -> list[_Input]:
-    """Return what is read of inputs of one rank."""
-    needs = [outline.out.needs[place] for outline, place in asked]
-    counts = [need.count for need in needs]
-    starts = np.cumsum([0, *counts]).tolist()
-    begin = np.concatenate([need.begin for need in needs])
-    end = np.concatenate([need.end for need in needs])
-    shapes = [graph.shape(outline.node.inputs[place]) for outline, place in asked]
-    lengths = np.repeat(np.array(shapes, np.int64).reshape(len(asked), -1), counts, axis=0)
-    is_nothing = np.concatenate([outline.is_empty for outline, _ in asked])
-    is_nothing = (is_nothing | (end <= begin).any(axis=1))[:, None]
-    low, high = np.where(is_nothing, lengths, begin), np.where(is_nothing, 0, end)
-    rulers = [
-        (start, ruler) for start, (outline, _) in zip(starts, asked, strict=False) for ruler in outline.rulers
-    ]
-    varies = _find_varying(begin != 0, end != lengths, rulers) if begin.shape[1] else [[] for _ in rulers]
-    found, first = [], 0
-    wholes = zip(begin[starts[:-1]].tolist(), end[starts[:-1]].tolist(), strict=True)
-    for (outline, _), start, count, (left, right) in zip(asked, starts, counts, wholes, strict=False):
-        part, last = slice(start, start + count), first + len(outline.rulers)
-        whole = Region(tuple(left), tuple(right))
-        found.append(_Input(whole, varies[first:last], low[part], high[part]))
-        first = last
-    return found
-
-
-def _find_varying(begins: Flags, ends: Flags, rulers: Sequence[tuple[int, Ruler]]) -> list[list[bool]]:
-    """Return, by ruler and axis of an input, whether some slices read less than all along it.
-
-    Args:
-        begins: [box, axis] Whether a box of the input does not begin at the start.
-        ends: [box, axis] Whether it does not end at the end.
-        rulers: With the boxes before an input's first one.
-    """
-    if not rulers:
-        return []
-    heads = [start + edge for start, ruler in rulers for edge in (ruler.heads.start + 1, ruler.heads.stop)]
-    tails = [start + edge for start, ruler in rulers for edge in (ruler.tails.start, ruler.tails.stop - 1)]
-    is_shorter = np.logical_or.reduceat(ends, heads, axis=0)[::2]
-    is_later = np.logical_or.reduceat(begins, tails, axis=0)[::2]
-    varies: list[list[bool]] = (is_shorter | is_later).tolist()
-    return varies
-
-
-def _join(inputs: Sequence[_Input], outline: Outline, graph: Graph) -> NodeNeeds:
+def _find_needs(outline: Outline, graph: Graph) -> NodeNeeds:
     """Return what one operator reads, and along which axes a cut saves work."""
+    node, rulers = outline.node, outline.rulers
+    # Of slices from the start, and to the end, the shortest reads least.
+    looked_at = [0, *(place for ruler in rulers for place in (ruler.heads.start + 1, ruler.tails.stop - 2))]
+    reads: list[Region] = []
+    varies: list[list[list[bool]]] = []
+    for name, boxes in zip(node.inputs, outline.out.needs, strict=True):
+        begins = boxes.begin.take(looked_at, axis=0).tolist()
+        ends = boxes.end.take(looked_at, axis=0).tolist()
+        reads.append(Region(tuple(begins[0]), tuple(ends[0])))
+        varies.append(_find_varying(ends[1::2], begins[2::2], graph.shape(name)))
     rank, axes = len(outline.shape), {}
-    names = outline.node.inputs
-    for place, ruler in enumerate(outline.rulers):
-        if not any(any(one.varies[place]) for one in inputs):
+    for place, ruler in enumerate(rulers):
+        if not any(any(one[place]) for one in varies):
             continue
         # What moves along other axes too is no interval: all of it is read.
         interval = [axis == ruler.axis for axis in range(rank)]
         axes[ruler.axis] = tuple(
             [
                 _WHOLE_NEED
-                if name in graph.constants or not any(one.varies[place])
-                else _read_need(one, ruler, outline.node, graph)
-                if one.varies[place] == interval
+                if name in graph.constants or not any(one[place])
+                else _read_need(boxes, ruler, node, graph.shape(name)[ruler.axis])
+                if one[place] == interval
                 else _NO_INTERVAL
-                for name, one in zip(names, inputs, strict=True)
+                for name, one, boxes in zip(node.inputs, varies, outline.out.needs, strict=True)
             ]
         )
-    return NodeNeeds(reads=tuple([one.whole for one in inputs]), axes=axes)
+    return NodeNeeds(reads=tuple(reads), axes=axes)
 
 
-def _read_need(one: _Input, ruler: Ruler, node: Node, graph: Graph) -> Need:
-    """Return the intervals that slices along an axis read of an input."""
-    low, high = one.low[ruler.tails, ruler.axis], one.high[ruler.heads, ruler.axis]
+def _find_varying(
+    ends: Sequence[Sequence[int]], begins: Sequence[Sequence[int]], shape: Sequence[int]
+) -> list[list[bool]]:
+    """Return, by ruler and axis of an input, whether some slices read less than all along it.
+
+    Args:
+        ends: Where the shortest slice from the start ends to read, by ruler and axis.
+        begins: Where the shortest slice to the end begins to, by ruler and axis.
+        shape: Of the input.
+    """
+    return [
+        [end != length or begin != 0 for end, begin, length in zip(*edges, shape, strict=True)]
+        for edges in zip(ends, begins, strict=True)
+    ]
+
+
+def _read_need(boxes: Boxes, ruler: Ruler, node: Node, length: int) -> Need:
+    """Return the intervals that slices along an axis read of an input.
+
+    Args:
+        boxes: What all slices of the operator read of it.
+        ruler: Of the axis.
+        node: The operator.
+        length: Of the input's axis.
+    """
+    axis, heads, tails = ruler.axis, ruler.heads, ruler.tails
+    low, high = boxes.begin[tails, axis], boxes.end[heads, axis]
+    if not ruler.is_complete and length == ruler.length and _is_alike(low[:-1], high[1:], ruler):
+        return _find_alike(ruler.length)
+    is_later, is_sooner = boxes.end[tails, axis] > low, high > boxes.begin[heads, axis]
+    is_later[-1] = is_sooner[0] = False  # slices of nothing
+    low, high = np.where(is_later, low, length), np.where(is_sooner, high, 0)
     if ruler.is_complete:
         return Need(low=low, high=high, is_exact=True)
     full = np.arange(ruler.length + 1)
-    if np.array_equal(low, ruler.positions) and np.array_equal(high, ruler.positions):
-        return Need(low=full, high=full, is_exact=True)
     op = node.op
-    if isinstance(op, Conv2d | Pool2d) and ruler.axis in _WINDOW_AXES:
-        return _slide(op, ruler, full, length=graph.shape(node.inputs[0])[ruler.axis])
+    if isinstance(op, Conv2d | Pool2d) and axis in _WINDOW_AXES:
+        return _slide(op, ruler, full, length=length)
     low = np.floor(np.interp(full, ruler.positions, low)).astype(np.int64)
     high = np.ceil(np.interp(full, ruler.positions, high)).astype(np.int64)
     return Need(low=low, high=high, is_exact=False)
+
+
+def _is_alike(low: Ints, high: Ints, ruler: Ruler) -> bool:
+    """Return whether slices read what they compute, but for those of nothing."""
+    positions = ruler.positions
+    return np.array_equal(low, positions[:-1]) and np.array_equal(high, positions[1:])
+
+
+@lru_cache(maxsize=512)
+def _find_alike(length: int) -> Need:
+    """Return the need of slices that read what they compute."""
+    full = np.arange(length + 1)
+    return Need(low=full, high=full, is_exact=True)
 
 
 def _slide(op: Conv2d | Pool2d, ruler: Ruler, full: Ints, *, length: int) -> Need:

@@ -76,8 +76,8 @@ class Ruler:
     @property
     def spread(self) -> Spread:
         """How times at the places that are looked at become those that plans are sought by."""
-        is_tiled = self.axis == ROWS
-        return find_spread(self.length, self.granule, is_complete=self.is_complete, is_tiled=is_tiled)
+        is_complete, is_tiled = self.is_complete, self.is_split
+        return find_spread(self.length, self.granule, is_complete=is_complete, is_tiled=is_tiled)
 
 
 def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameters]) -> list[Ruler]:

@@ -32,12 +32,24 @@ class Spread:
     """As ``before``, the one behind it."""
     part: Floats
     """How far a place is from the one before it to the one behind it, in [0, 1]."""
-    inside: Ints
-    """[-] Places within tiles."""
-    pairs: Ints
-    """[-, 2] For each of them, samples at an edge and next to it, within its tile."""
+    is_tiled: bool
+    """Whether there are places within tiles of rows; else what follows tells nothing."""
     distances: Floats
-    """[-] How far each is from the edge that it is taken for."""
+    """How far a place within a tile of rows is from the edge that it is taken for; else 0."""
+    edges: Ints
+    """Sample at an edge by which it is told how times rise within tiles."""
+    beside: Ints
+    """The one next to it, within its tile."""
+
+    def find_between(self, samples: Floats, places: Ints) -> Floats:
+        """Return [device, place, 2] what slices take at some places, given [device, sample, 2]."""
+        part = self.part.take(places)[:, None]
+        before, after = (samples.take(known.take(places), axis=1) for known in (self.before, self.after))
+        found = before * (1 - part) + after * part
+        if self.is_tiled:
+            edges, beside = (samples.take(known.take(places), axis=1) for known in (self.edges, self.beside))
+            found -= (edges - beside) * self.distances.take(places)[:, None]
+        return np.maximum(found, 0.0)
 
 
 @lru_cache(maxsize=512)
@@ -62,43 +74,42 @@ def find_spread(length: int, granule: int, *, is_complete: bool, is_tiled: bool)
     Args:
         length: Of the axis.
         granule: Positions that kernels compute at once.
-        is_complete: Whether all places are looked at; else knots, and with tiles two more places.
-        is_tiled: Whether granules are tiles of rows.
+        is_complete: Whether all places are looked at; else knots.
+        is_tiled: Whether granules are tiles of rows, and two more places tell how times rise within them.
     """
     knots = list_knots(length, granule)
-    if len(knots) == length + 1:
+    if is_complete or len(knots) == length + 1:
         return _find_same(length)
-    count, places = (length + 1, knots) if is_complete else (len(knots), np.arange(len(knots)))
-    full, (middle,) = np.arange(length + 1), places[knots == find_middle(knots)]
+    count, full = len(knots), np.arange(length + 1)
     up, down = np.minimum(-(-full // granule) * granule, length), full // granule * granule
     down[-1] = length
     edges = np.concatenate([up, down, [0]])
-    following = np.minimum(edges // knots[1] + 1, len(knots) - 1)
+    following = np.minimum(edges // knots[1] + 1, count - 1)
     low, high = knots.take(following - 1), knots.take(following)
-    shift = np.repeat([0, count, 0], [len(up), len(down), 1])
-    distances = np.concatenate([up - full, full - down, [0]])
-    (inside,) = np.nonzero(distances * is_tiled)
-    heads, tails = [middle, 2 * count], [middle + count, 2 * count + 1]
-    if is_complete:
-        heads, tails = [middle, middle - 1], [middle + count, middle + count + 1]
+    sizes = [len(up), len(down), 1]
+    shift = np.repeat([0, count, 0], sizes)
+    (middle,) = np.flatnonzero(knots == find_middle(knots)).tolist()
     return Spread(
-        before=places.take(following - 1) + shift,
-        after=places.take(following) + shift,
+        before=following - 1 + shift,
+        after=following + shift,
         part=(edges - low) / (high - low),
-        inside=inside,
-        pairs=np.where((inside <= length)[:, None], heads, tails),
-        distances=distances[inside].astype(np.float64),
+        is_tiled=is_tiled,
+        distances=np.concatenate([up - full, full - down, [0.0]]) if is_tiled else np.zeros(len(edges)),
+        edges=np.repeat([middle, middle + count, 0], sizes) if is_tiled else shift,
+        beside=np.repeat([2 * count, 2 * count + 1, 0], sizes) if is_tiled else shift,
     )
 
 
 def _find_same(length: int) -> Spread:
-    """Return what leaves times as they are: all places are knots."""
-    places, nothing = np.append(np.arange(2 * length + 2), 0), np.zeros(0, np.int64)
+    """Return what leaves times as they are: all places are looked at."""
+    places = np.append(np.arange(2 * length + 2), 0)
+    none = np.zeros(len(places))
     return Spread(
         before=places,
         after=places,
-        part=np.zeros(len(places)),
-        inside=nothing,
-        pairs=nothing.reshape(0, 2),
-        distances=np.zeros(0),
+        part=none,
+        is_tiled=False,
+        distances=none,
+        edges=places,
+        beside=places,
     )

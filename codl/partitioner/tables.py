@@ -17,10 +17,11 @@ from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
 from codl.latency.questions import answer_questions
-from codl.partitioner.arrays import Floats, Ints
+from codl.partitioner.arrays import Floats
 from codl.partitioner.needs import Need, find_needs
-from codl.partitioner.outlines import Outline, make_outlines
+from codl.partitioner.outlines import make_outlines
 from codl.partitioner.pairs import Pairs
+from codl.partitioner.positions import Ruler
 from codl.partitioner.slowdowns import read_slowdowns
 from codl.partitioner.sorts import Sorts
 from codl.partitioner.spreads import Spread
@@ -33,25 +34,25 @@ class AxisTable:
     length: int
     granule: int
     """Positions that kernels compute at once: cuts elsewhere cost as much as the next one here."""
-    slices: Floats
-    """[device, 2 * length + 3, 2] Time and memory's part of it, us: `head`, `tail`, then nothing. Plans are
-    sought by these."""
     predicted: Floats
-    """[device, 2 * place, 2] What predictors say at some places: from the start, then to the end."""
+    """[device, box, 2] Time and memory's part of it, us, that predictors say of slices from the start to some
+    places, then from there to the end, then of those that tell how times rise within a tile."""
     places: Mapping[int, int]
     """By position, where it stands among those."""
+    spread: Spread
+    """How those become times of all slices, by which plans are sought."""
     needs: tuple[Need, ...]
     """By input, constants included."""
 
     @property
     def head(self) -> Floats:
         """[device, length + 1, 2] Of a slice from the start to here."""
-        return self.slices[:, : self.length + 1]
+        return self.spread.find_between(self.predicted, np.arange(self.length + 1))
 
     @property
     def tail(self) -> Floats:
         """[device, length + 1, 2] Of a slice from here to the end."""
-        return self.slices[:, self.length + 1 : -1]
+        return self.spread.find_between(self.predicted, np.arange(self.length + 1) + self.length + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +176,6 @@ class Tables:
         values = np.stack([found.us, found.memory_us], axis=2)
         values[:, np.concatenate([outline.is_empty for outline in outlines])] = 0.0
         needs = find_needs(outlines, self.graph)
-        axes = _make_axes(outlines, values, [each.axes for each in needs])
         apart = values[:, [outline.start for outline in outlines]]
         whole = apart.copy()
         # Whole, a concatenation's inputs lie inside its output as a rule: nothing is copied.
@@ -184,7 +184,11 @@ class Tables:
             NodeTable(
                 whole=whole[:, place],
                 apart=apart[:, place],
-                axes=axes[place],
+                axes={
+                    ruler.axis: _make_axis(ruler, values, outline.start, needs[place].axes[ruler.axis])
+                    for ruler in outline.rulers
+                    if ruler.axis in needs[place].axes
+                },
                 reads=needs[place].reads,
                 size_bytes=prod(outline.shape) * FLOAT_BYTES,
                 uncertainty=uncertainty,
@@ -201,73 +205,21 @@ def _list_cut(region: Region, shape: Shape) -> list[int]:
     return [axis for axis, length in enumerate(shape) if region.begin[axis] or region.end[axis] != length]
 
 
-def _make_axes(
-    outlines: Sequence[Outline], values: Floats, needs: Sequence[Mapping[int, tuple[Need, ...]]]
-) -> list[dict[int, AxisTable]]:
-    """Return the tables of all axes that have needs.
+def _make_axis(ruler: Ruler, values: Floats, start: int, needs: tuple[Need, ...]) -> AxisTable:
+    """Return the table of an axis.
 
     Args:
-        outlines: Of the nodes.
-        values: [device, box, 2] What slices take that are looked at.
-        needs: By node and axis, what slices read of each input.
+        ruler: Of the axis.
+        values: [device, box, 2] What the boxes of all nodes take.
+        start: Boxes before the node's.
+        needs: By input, what slices read.
     """
-    wanted = [
-        (place, ruler, outline.start + ruler.start)
-        for place, outline in enumerate(outlines)
-        for ruler in outline.rulers
-        if ruler.axis in needs[place]
-    ]
-    found: list[dict[int, AxisTable]] = [{} for _ in outlines]
-    if not wanted:
-        return found
-    spreads = [ruler.spread for _, ruler, _ in wanted]
-    stops = np.cumsum([len(spread.part) for spread in spreads])
-    starts = np.repeat([start for *_, start in wanted], np.diff(stops, prepend=0))
-    before, after = (
-        np.concatenate(places) + starts
-        for places in ([spread.before for spread in spreads], [spread.after for spread in spreads])
+    first = start + ruler.start
+    return AxisTable(
+        length=ruler.length,
+        granule=ruler.granule,
+        predicted=values[:, first : first + ruler.count],
+        places=ruler.places,
+        spread=ruler.spread,
+        needs=needs,
     )
-    part = np.concatenate([spread.part for spread in spreads])
-    slices = values.take(before, axis=1)
-    (between,) = np.nonzero(part)
-    share = part[between, None]
-    low, high = values.take(before[between], axis=1), values.take(after[between], axis=1)
-    slices[:, between] = low * (1 - share) + high * share
-    _descend(
-        slices, values, [(spread, start) for spread, (*_, start) in zip(spreads, wanted, strict=True)], stops
-    )
-    slices = np.maximum(slices, 0.0, out=slices)
-    slices[:, stops - 1] = 0.0
-    for (place, ruler, start), stop in zip(wanted, stops.tolist(), strict=True):
-        found[place][ruler.axis] = AxisTable(
-            length=ruler.length,
-            granule=ruler.granule,
-            slices=slices[:, stop - 2 * ruler.length - 3 : stop],
-            predicted=values[:, start : start + 2 * len(ruler.positions)],
-            places=ruler.places,
-            needs=needs[place][ruler.axis],
-        )
-    return found
-
-
-def _descend(slices: Floats, values: Floats, spreads: Sequence[tuple[Spread, int]], stops: Ints) -> None:
-    """Take from slices that end within granules what they are shorter than at the next edge.
-
-    Args:
-        slices: [device, place, 2] Of all axes, one after the other, as if they ended at the edge.
-        values: [device, box, 2] What slices take that are looked at.
-        spreads: Of the axes, with the boxes before the first one of each.
-        stops: Where the places of each axis end.
-    """
-    split = [
-        (spread, start, stop - len(spread.part))
-        for (spread, start), stop in zip(spreads, stops.tolist(), strict=True)
-        if len(spread.inside)
-    ]
-    if not split:
-        return
-    places = np.concatenate([spread.inside + first for spread, _, first in split])
-    pairs = np.concatenate([spread.pairs + start for spread, start, _ in split])
-    distances = np.concatenate([spread.distances for spread, *_ in split])
-    steps = values.take(pairs[:, 0], axis=1) - values.take(pairs[:, 1], axis=1)
-    slices[:, places] -= steps * distances[:, None]
