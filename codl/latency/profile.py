@@ -171,7 +171,7 @@ class DeviceProfile:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that predictions depend on."""
-        words, numbers = [str(self.origin)], array("d")
+        words, numbers = [str(self.origin)], list[float]()
         for value in (self.key, self.bandwidth_bytes_per_us, self.launch_us, self.wait_us):
             _tell(value, words, numbers)
         for table in (self.rows, self.sharing, self.neighbours):
@@ -179,7 +179,7 @@ class DeviceProfile:
             for name in sorted(table):
                 words.append(name)
                 _tell(table[name], words, numbers)
-        return hashlib.sha256("\0".join(words).encode() + numbers.tobytes()).hexdigest()
+        return hashlib.sha256("\0".join(words).encode() + array("d", numbers).tobytes()).hexdigest()
 
     def find_stale(self) -> tuple[str, ...]:
         """Return the implementations of the catalog that have no predictor, or one of another source.
@@ -196,7 +196,7 @@ class DeviceProfile:
         return replace(self, rows={**self.rows, **rows})
 
 
-def _tell(value: Any, words: list[str], numbers: "array[float]") -> None:
+def _tell(value: Any, words: list[str], numbers: list[float]) -> None:
     """Add what a value of a profile says to words and numbers, in the order of its fields.
 
     There are thousands of numbers: as bytes they are told ten times as fast as in digits.
@@ -208,7 +208,7 @@ def _tell(value: Any, words: list[str], numbers: "array[float]") -> None:
     elif isinstance(value, tuple):
         words.append(f"{len(value)}")
         if value and isinstance(value[0], float):
-            numbers.extend(value)
+            numbers += value
         elif value and isinstance(value[0], str):
             words += value
         else:
@@ -216,7 +216,7 @@ def _tell(value: Any, words: list[str], numbers: "array[float]") -> None:
                 _tell(one, words, numbers)
     elif isinstance(value, dict):
         words += [f"{len(value)}", *value]
-        numbers.extend(value.values())
+        numbers += value.values()
     else:
         for name in value.__slots__:
             _tell(getattr(value, name), words, numbers)
