@@ -1,7 +1,7 @@
 """Which candidates of chains cannot be part of a fast way: there is a faster one through the same stretch.
 
 A candidate that takes longer than another way through the same operators, all meetings and transfers of that
-way and around it paid, is not looked at.
+way paid, is not looked at; a stretch that does so even where it pays for none is not followed further back.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class Ways:
         self._graph, self._moves = graph, moves
         self._meeting_us = float(moves.find_meeting_us(np.ones((1, moves.count), bool))[0])
         self._sending: dict[str, float] = {}
-        self._around: dict[tuple[int, int], float] = {}
+        self._noted: set[tuple[int, int]] = set()
         self._least = np.full((most, 1 + max(singles, default=0)), np.inf)
         """[nodes - 1, first position]"""
         for place, batch in singles.items():
@@ -64,21 +64,19 @@ class Ways:
 
     def note(self, first: int, last: int, *, least_us: float, sharing_us: float) -> None:
         """Note that a chain is a way through a stretch."""
-        place, key = (last - first, first), (first, last)
+        place = last - first, first
         self._least[place] = min(self._least[place], least_us + sharing_us)
-        self._around[key] = max(self._around.get(key, 0.0), sharing_us)
+        self._noted.add((first, last))
 
-    def find_limit_us(self, first: int, last: int, sharing_us: float, *, uneven: float = _FOLLOWED) -> float:
+    def find_limit_us(self, first: int, last: int, sharing_us: float) -> float:
         """Return what no candidate of a chain need take longer than, for it to be followed further back."""
-        return uneven * float(self._least[last - first, first]) + sharing_us
+        return _FOLLOWED * float(self._least[last - first, first]) + sharing_us
 
     @property
     def limits_us(self) -> Limits:
         """By first and last position, what no candidate of a chain need take longer than."""
-        return {
-            (first, last): self.find_limit_us(first, last, us, uneven=_UNEVEN)
-            for (first, last), us in self._around.items()
-        }
+        least = self._least.tolist()
+        return {(first, last): _UNEVEN * least[last - first][first] for first, last in self._noted}
 
 
 def _find_most_us(shape: Sequence[int], moves: MoveCosts) -> float:
