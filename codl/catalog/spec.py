@@ -139,6 +139,8 @@ class Implementation:
     not, for only the last one is stacked."""
     inner_loop: str | None = None
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
+    most_registers: int | None = None
+    """Vector registers up to which the row is known to pay; None: however many."""
     taken: int = 0
     """Nodes before the accepted one that the row computes too, each of them read by the next one alone."""
     tolerance: float = OPERATOR_TOLERANCE
@@ -151,7 +153,8 @@ class Implementation:
             CPU drivers compute the place of every texel anew: over images the layers of SqueezeNet take 8 to
             190 times as long as over buffers, with Intel's driver and with PoCL.
         """
-        return info.kind is not DeviceKind.CPU or not self.name.endswith("__image")
+        is_known = self.most_registers is None or info.vector_registers <= self.most_registers
+        return is_known and (info.kind is not DeviceKind.CPU or not self.name.endswith("__image"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from codl.catalog.rows import (
     conv2d_pointwise,
     conv2d_pool,
     conv2d_winograd,
+    conv2d_winograd_streamed,
     conv_transpose,
     copy,
     depthwise,
@@ -32,6 +33,7 @@ from codl.catalog.spec import Implementation
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *depthwise.IMPLEMENTATIONS,
+    *conv2d_winograd_streamed.IMPLEMENTATIONS,
     *conv2d_winograd.IMPLEMENTATIONS,
     *conv2d_blocked.IMPLEMENTATIONS,
     *conv2d_pointwise.IMPLEMENTATIONS,

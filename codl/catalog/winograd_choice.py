@@ -2,12 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from math import inf
+
+import numpy as np
 
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.windows import has_constant_weights
 from codl.catalog.spec import Parameters, can_fetch
+from codl.catalog.winograd_costs import FAR_BYTES, FEW, MANY, MOVED_COST, READ_COST, Costs
+from codl.catalog.winograd_streamed import (
+    FILTER_PRODUCTS,
+    KERNEL,
+    MOST_REGISTERS,
+    TAPS,
+    choose_depth,
+    most_tiles,
+    share_tiles,
+)
 from codl.catalog.winograd_tile import (
     STEP_PADDING,
     are_filling,
@@ -22,19 +35,23 @@ from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.machine import DeviceInfo, DeviceKind
 
+
+class Arrangement(StrEnum):
+    """In which launches minimal filtering is computed."""
+
+    FUSED = "fused"
+    """One: a work-item transforms its inputs, and passes over all filters."""
+    STREAMED = "streamed"
+    """Two: inputs are transformed first; filters are transformed when they are read."""
+    STAGED = "staged"
+    """Three: all inputs are transformed, multiplied point by point, and transformed back."""
+
+
 _TRANSFORM_FLOPS = {2: 140, 3: 300, 4: 320}
 """Work of transforming one channel of a tile, in flops of the matrix product that take as long.
 
 Source:
     Instructions of both transforms on AVX-512, at three a cycle against two fused multiply-adds.
-"""
-_READ_COST, _MOVED_COST = 1.5, 15.0
-"""Flops that take as long as reading a byte of filters once, and as moving a byte of transformed inputs or
-products out to memory and back.
-
-Source:
-    2 cores of an Emerald Rapids, 235 Gflop/s: 14 shapes of VGG-16, YOLOv2 and ResNet-50, fused and staged.
-    2 cores of a Zen 5, 540 Gflop/s, read 50 GB/s.
 """
 _PLAIN_COST = 1.5
 """What a product takes in a plain sum of windows, in that of one in minimal filtering.
@@ -44,6 +61,12 @@ Source:
 """
 _FUSED_VECTORS = 2
 """Vectors of a panel up to which a fused register tile has enough tiles: each passes over all filters."""
+_LEAST_STEP = 10
+"""Products in flight below which a step of a streamed register tile takes no less.
+
+Source:
+    2 cores of a Zen 3, 14 x 14 of 256 and 512 channels: 4 x 16 takes 1.13 of the time of 4 x 24.
+"""
 _FETCHED_BYTES = 512 << 10
 """Filters from which on they are asked for ahead: less lies in a core's own cache.
 
@@ -52,75 +75,16 @@ Source:
 """
 _SMALL_IMAGE = 20
 """Sides of an output image from which on tiles of 4 always pay."""
+_NEAR_MOVED = 1 << 21
+"""Floats of scratch memory that stay in the shared cache."""
 _MOST_MOVED = 1 << 27
 """Most floats of scratch memory: half a GiB, which small boards still lend at once."""
 _MOST_FILTER_BYTES = 12 << 20
 """Transformed filters up to which passes over them stay in the shared cache."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Costs:
-    """What differs between processors of many vector registers and of 16."""
-
-    heights: Mapping[tuple[int, int], tuple[int, ...]]
-    """By lanes of a vector and vectors of a panel, tiles of a register tile."""
-    step: int
-    """Work of a step of K beside its products, in products of a vector."""
-    staged_gain: Mapping[int, float]
-    """By vectors of a panel, what a product of a staged register tile takes."""
-    first_read: tuple[float, float]
-    """Flops that take as long as reading a byte of filters in a fused launch's first pass over them: where
-    passes stay in the shared cache, and where not.
-    """
-    next_read: tuple[float, float]
-    """The same for its other passes."""
-    most_filters: float
-    """Filters, inputs times outputs, up to which tiles of 4 pay on a small image.
-
-    Source:
-        14 x 14, time of tiles of 2 over that of 4: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512
-        1.05 there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9, but
-        1.25 on 2 cores of a Zen 3, where products cost more.
-    """
-
-
-_MANY = _Costs(
-    heights={
-        (4, 1): (4, 6),
-        (4, 2): (4, 6),
-        (8, 1): (4, 6),
-        (8, 2): (4, 6),
-        (16, 1): (8, 10, 12, 14),
-        (16, 2): (7, 8, 10, 12, 14),
-        (16, 3): (7, 8, 9),
-    },
-    step=7,
-    staged_gain={1: 1.0, 2: 1.0, 3: 0.9},
-    first_read=(_READ_COST, 4.0),
-    next_read=(_READ_COST, 4.0),
-    most_filters=1 << 18,
-)
-"""Source:
-    As `_READ_COST`. Staged, 9 x 48 takes 0.79 to 1.0 of the time of 10 x 32 on Intel's driver, 0.9 to 0.95 on
-    PoCL. Filters that miss the shared cache take 2.5 flops on 2 cores of a Zen 5.
-"""
-_FEW = _Costs(
-    heights={(4, 1): (4, 6), (4, 2): (4, 6), (8, 1): (4, 6), (8, 2): (4, 5, 6), (8, 3): (4,)},
-    step=2,
-    staged_gain={1: 1.0, 2: 1.0, 3: 1.0},
-    first_read=(_READ_COST, _READ_COST),
-    next_read=(_READ_COST / 2, _READ_COST / 2),
-    most_filters=inf,
-)
-"""Source:
-    2 cores of a Zen 3, both CPU drivers, 19 shapes of the benchmark networks, fused and staged, 4 x 16 to
-    6 x 16 and 4 x 24. What is chosen takes 1.02 and 1.01 times as long as the best, by the other costs 1.06
-    and 1.10.
-"""
-
-
-def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool, Parameters]:
-    """Return the parameters of the fastest minimal filtering, fused (True) and staged, the faster first.
+def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[Arrangement, Parameters]:
+    """Return the parameters of the fastest minimal filtering in each arrangement, the fastest first.
 
     Empty where a plain sum is as fast; an arrangement that local memory does not hold is left out. The choice
     is made from the work of products and transforms and the bytes that pass through caches.
@@ -134,7 +98,7 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
     lanes = max(4, min(16, info.vector_width))
     while lanes > 4 and (outputs <= lanes // 2 or not are_filling(inputs, lanes)):
         lanes //= 2
-    costs = _FEW if info.vector_registers <= FEW_REGISTERS else _MANY
+    costs = FEW if info.vector_registers <= FEW_REGISTERS else MANY
     is_large = min(image) >= _SMALL_IMAGE or inputs * outputs <= costs.most_filters
     sides = [side for side in (4, 3, 2) if (side < 4 or is_large) and are_on_grid(op, side)]
     layer = _Layer(
@@ -145,10 +109,12 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[bool,
         image=(image[0], image[1]),
         depths=tuple((side, depth_of(node, graph, tile=side, lanes=lanes)) for side in sides),
         costs=costs,
+        may_stream=max(op.kernel) <= KERNEL and info.vector_registers <= MOST_REGISTERS,
         is_fetching=can_fetch(info),
         local_bytes=most_local_bytes(info),
+        units=info.units,
     )
-    return {is_fused: dict(parameters) for is_fused, parameters in _choose_sizes(layer).items()}
+    return {way: dict(parameters) for way, parameters in _choose_sizes(layer).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,20 +130,25 @@ class _Layer:
     """Rows and columns of the output."""
     depths: tuple[tuple[int, int], ...]
     """Tiles that the operator may be computed in, and the sums of one point of each."""
-    costs: _Costs
+    costs: Costs
+    may_stream: bool
+    """Whether filters may be transformed when they are read."""
     is_fetching: bool
     """Whether the device can ask for memory ahead."""
     local_bytes: int
     """Of local memory that a work-group may take."""
+    units: int
+    """Compute units."""
 
 
 @lru_cache(maxsize=1024)
-def _choose_sizes(layer: _Layer) -> Mapping[bool, Parameters]:
+def _choose_sizes(layer: _Layer) -> Mapping[Arrangement, Parameters]:
     lanes, outputs, images = layer.lanes, layer.outputs, layer.images
     (rows, columns), weights = layer.image, layer.taps * layer.outputs
-    plain = 2 * weights * images * rows * columns * _PLAIN_COST + _READ_COST * FLOAT_BYTES * weights
-    costs = layer.costs
-    best: dict[bool, tuple[float, Parameters]] = {}
+    costs, is_far = layer.costs, weights * FLOAT_BYTES >= FAR_BYTES
+    read = costs.far_read if is_far else READ_COST
+    plain = 2 * weights * images * rows * columns * _PLAIN_COST + read * FLOAT_BYTES * weights
+    best: dict[Arrangement, tuple[float, Parameters]] = {}
     for tile, depth in layer.depths:
         tiles = -(-rows // tile) * -(-columns // tile)
         filters = points_of(tile) * depth * outputs
@@ -189,34 +160,66 @@ def _choose_sizes(layer: _Layer) -> Mapping[bool, Parameters]:
             blocks = images * -(-tiles // height)
             steps = points_of(tile) * depth * blocks * -(-outputs // sizes["NR"])
             products = 2 * lanes * steps * (height * vectors + costs.step)
-            moved = _count_staged(filters, blocks * height, depth + outputs, tile)
-            work = {False: products * costs.staged_gain[vectors] + moved}
+            padded = points_of(tile) * blocks * height * (depth + outputs + 2 * STEP_PADDING)
+            moved = FLOAT_BYTES * read * filters + _count_moved(padded, costs)
+            found = {Arrangement.STAGED: (products * costs.staged_gain[vectors] + moved, parameters)}
             if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
-                work[True] = products + _count_fused(filters, blocks, costs)
-            for is_fused, total in work.items():
-                if total + transforms < best.get(is_fused, (plain,))[0]:
-                    best[is_fused] = total + transforms, parameters
-    order = sorted(best, key=lambda is_fused: (best[is_fused][0], not is_fused))
-    return {is_fused: best[is_fused][1] for is_fused in order}
+                found[Arrangement.FUSED] = products + _count_fused(filters, blocks, costs, read), parameters
+            if layer.may_stream:
+                parameters = {**parameters, "DEPTH": choose_depth(tile, sizes["NR"])}
+                found[Arrangement.STREAMED] = (
+                    _count_streamed(layer, depth, tiles, parameters, read),
+                    parameters,
+                )
+            for way, (total, chosen) in found.items():
+                if total + transforms < best.get(way, (plain,))[0]:
+                    best[way] = total + transforms, chosen
+    order = sorted(best, key=lambda way: (best[way][0], list(Arrangement).index(way)))
+    return {way: best[way][1] for way in order}
 
 
-def _iterate_sizes(costs: _Costs, lanes: int, outputs: int) -> Iterator[tuple[int, int]]:
+def _iterate_sizes(costs: Costs, lanes: int, outputs: int) -> Iterator[tuple[int, int]]:
     """Yield vectors of a panel and tiles of a register tile; panels wider than all outputs are left out."""
     for (width, vectors), heights in costs.heights.items():
         if width == lanes and (vectors == 1) == (outputs <= lanes):
             yield from ((vectors, height) for height in heights)
 
 
-def _count_fused(filters: int, passes: int, costs: _Costs) -> float:
+def _count_fused(filters: int, passes: int, costs: Costs, read: float) -> float:
     """Return the work of reading all filters in each pass, in flops that take as long."""
     size = filters * FLOAT_BYTES
     is_far = size > _MOST_FILTER_BYTES
-    return size * (costs.first_read[is_far] + (passes - 1) * costs.next_read[is_far])
+    return size * (max(read, costs.first_read[is_far]) + (passes - 1) * costs.next_read[is_far])
 
 
-def _count_staged(filters: int, tiles: int, channels: int, tile: int) -> float:
-    """Return the work of reading all filters once, and moving inputs and products of all points."""
-    moved = points_of(tile) * tiles * (channels + 2 * STEP_PADDING)
-    if moved > _MOST_MOVED:
+def _count_moved(floats: int, costs: Costs) -> float:
+    """Return the work of moving so many floats out to scratch memory and back."""
+    if floats > _MOST_MOVED:
         return inf
-    return FLOAT_BYTES * (_READ_COST * filters + _MOVED_COST * moved)
+    far = max(floats - _NEAR_MOVED, 0)
+    return FLOAT_BYTES * (MOVED_COST * (floats - far) + costs.far_moved * far)
+
+
+def _count_streamed(layer: _Layer, depth: int, tiles: int, parameters: Parameters, read: float) -> float:
+    """Return the work of products, of transforming filters, and of reading them and the inputs of all points.
+
+    Infinite where local memory is too small.
+    """
+    tile, height, nr = (parameters[name] for name in ("TILE", "MR", "NR"))
+    if most_tiles(parameters, layer.local_bytes) < height:
+        return inf
+    bands, panels = -(-tiles // height), -(-layer.outputs // nr)
+    moved = points_of(tile) * layer.images * bands * height * depth
+    (item_tiles,), (items,) = share_tiles(
+        np.array([bands]),
+        np.array([layer.images * panels]),
+        parameters,
+        local_bytes=layer.local_bytes,
+        units=layer.units,
+    )
+    vectors = nr / layer.lanes
+    sums = 2 * height * vectors / parameters["DEPTH"]  # through memory
+    step = max(height * vectors, _LEAST_STEP) + sums + layer.costs.step
+    products = item_tiles / height * step + FILTER_PRODUCTS * vectors
+    work = 2 * layer.lanes * points_of(tile) * depth * products * items * layer.units
+    return float(work) + FLOAT_BYTES * read * depth * TAPS * layer.outputs + _count_moved(moved, layer.costs)

@@ -1,6 +1,7 @@
 // Winograd's minimal filtering F(TILE x TILE, PART x PART): the TILE x TILE outputs of a tile from EDGE x EDGE inputs
 // by POINTS products instead of (PART * TILE)^2. Along each side the interpolation points are 0, 1, -1 (TILE 2) or
-// 0, +-sqrt(1/2), +-sqrt(2) (TILE 3 and 4), and infinity. Filters are transformed when they are packed.
+// 0, +-sqrt(1/2), +-sqrt(2) (TILE 3 and 4), and infinity. Filters are transformed when they are packed, or when they
+// are read (common/winograd_filters.h).
 //
 // Windows larger than a part are parts beside each other, the last ones filled up with zeros: each part has inputs of
 // its own, and all parts are summed before the products are transformed, as if they were so many channels more.
@@ -8,8 +9,8 @@
 // A tile's numbers come from its own inputs by the same operations wherever the tile lies in a launch. Tiles lie on
 // the grid of the whole tensor; outputs outside the launch's box are computed and not stored.
 //
-// Parameters  TILE outputs along each side (2 3 4), of parts of 4 taps where it is 3, of 3 otherwise; FETCH whether filters are asked for ahead (0 1); those of
-//             common/register_tile.h, rows being tiles
+// Parameters  TILE outputs along each side (2 3 4), of parts of 4 taps where it is 3, of 3 otherwise; FETCH whether
+//             filters are asked for ahead (0 1); those of common/register_tile.h, rows being tiles
 // POOL          whether the maxima of 2 x 2 outputs are stored instead of outputs (0 1)
 // INPUTS_SPACE, PRODUCTS_SPACE  address spaces of the transformed inputs and of the products
 // PRODUCT_STEP  floats from one tile's products to the next one's

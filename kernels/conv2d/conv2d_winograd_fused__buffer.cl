@@ -17,8 +17,7 @@
 // Tested by   tests/kernels/test_conv2d_winograd.py
 //
 // A work-item transforms the inputs of MR tiles once, then takes its panels: nothing but results leaves its cache.
-// D is IC, filled up to whole vectors, times
-// the parts of the window.
+// D is IC, filled up to whole vectors, times the parts of the window.
 #define ENTRY conv2d_winograd_fused__buffer
 #define POOL 0
 #include "common/winograd_fused.h"

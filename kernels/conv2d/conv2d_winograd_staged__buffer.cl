@@ -21,8 +21,7 @@
 // Tested by   tests/kernels/test_conv2d_winograd.py
 //
 // A work-item multiplies at one point: its tiles' inputs stay in a core's cache while filters pass by, each read from
-// memory once. D is IC, filled up to whole vectors, times
-// the parts of the window.
+// memory once. D is IC, filled up to whole vectors, times the parts of the window.
 #define ENTRY conv2d_winograd_staged__buffer
 #define POOL 0
 #include "common/winograd_staged.h"

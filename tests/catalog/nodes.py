@@ -55,7 +55,8 @@ NODES = {
     "conv-small-image": conv(128, 200, 7, row="conv2d_blocked__buffer"),
     "conv-groups": conv(16, 32, 7, groups=4),
     "conv-in-tiles": conv(32, 64, 28, tile=4, row="conv2d_winograd_fused__buffer"),
-    "conv-in-tiles-deep": conv(512, 512, 28, tile=4, row="conv2d_winograd_staged__buffer"),
+    "conv-in-tiles-deep": conv(512, 512, 28, tile=4, row="conv2d_winograd_streamed__buffer"),
+    "conv-in-tiles-small": conv(512, 512, 7, tile=2, row="conv2d_winograd_staged__buffer"),
     "depthwise": conv(24, 24, 14, groups=24),
     "depthwise-multiplied": conv(8, 16, 14, groups=8),
     "conv-transposed": sample(

@@ -98,7 +98,7 @@ def test_layers_have_the_tiles_that_networks_are_given() -> None:
 
 
 def test_workload_calls_every_kernel_over_several_nodes() -> None:
-    info = replace(device_info(16), units=1)
+    info = replace(device_info(8), units=1)
     works = {work.row.name: work for work in share_out((*WORKLOAD, *load_pairs()), info)}
 
     for row in PAIRS:

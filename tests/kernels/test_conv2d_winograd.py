@@ -1,4 +1,4 @@
-"""Minimal filtering on every device, fused and staged: tile edges, padding, epilogues, cuts, accuracy."""
+"""Minimal filtering on every device, in each arrangement: tile edges, padding, epilogues, cuts, accuracy."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,9 +8,10 @@ import pytest
 
 from codl.catalog.candidates import iterate_candidates
 from codl.catalog.choose import choose
-from codl.catalog.rows.conv2d_winograd import IMPLEMENTATIONS
+from codl.catalog.rows import conv2d_winograd, conv2d_winograd_streamed
 from codl.catalog.spec import Implementation, Parameters, Selection
-from codl.catalog.winograd_tile import depth_of, fits_fused
+from codl.catalog.winograd_streamed import most_tiles, pack_taps, share_tiles
+from codl.catalog.winograd_tile import depth_of, fits_fused, most_local_bytes
 from codl.devices.opencl import Device
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph
 from codl.ir.ops import Conv2d, Epilogue
@@ -21,8 +22,10 @@ from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import EPILOGUES, assert_right, cut, one_node_graph, run_node
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
 
-FUSED, STAGED = IMPLEMENTATIONS
-EACH_ROW = pytest.mark.parametrize("row", IMPLEMENTATIONS, ids=["fused", "staged"])
+FUSED, STAGED = conv2d_winograd.IMPLEMENTATIONS
+(STREAMED,) = conv2d_winograd_streamed.IMPLEMENTATIONS
+IMPLEMENTATIONS = (FUSED, STAGED, STREAMED)
+EACH_ROW = pytest.mark.parametrize("row", IMPLEMENTATIONS, ids=["fused", "staged", "streamed"])
 SMALL: Parameters = {"TILE": 4, "FETCH": 0, "MR": 4, "NR": 8, "VECTOR": 4}
 
 
@@ -34,7 +37,8 @@ def winograd(**facts: object) -> Case:
 
 def select(row: Implementation, **parameters: int) -> Selection:
     """Return a row with these parameters and small ones besides."""
-    return Selection(implementation=row, parameters={**SMALL, **parameters})
+    known = {**SMALL, "DEPTH": 32} if row is STREAMED else SMALL
+    return Selection(implementation=row, parameters={**known, **parameters})
 
 
 def fits(selection: Selection, graph: Graph, device: Device) -> bool:
@@ -42,6 +46,11 @@ def fits(selection: Selection, graph: Graph, device: Device) -> bool:
     decide = selection.implementation.fits
     assert decide is not None
     return decide(graph.nodes[0], graph, device.info, selection.parameters)
+
+
+def has_room(device: Device, selection: Selection) -> bool:
+    """Return whether local memory holds the filters and products of a streamed register tile."""
+    return most_tiles(selection.parameters, most_local_bytes(device.info)) > 0
 
 
 def cuts_of(shape: tuple[int, ...]) -> list[Region]:
@@ -59,6 +68,8 @@ def cuts_of(shape: tuple[int, ...]) -> list[Region]:
 CASES = {
     "usual": winograd(),
     "one-tile": winograd(image=(3, 2)),
+    "oblong-small-window": winograd(image=(7, 9), kernel=(2, 3), pads=(1, 1, 0, 1)),
+    "several-blocks-of-channels": winograd(image=(6, 9), inputs=75),
     "whole-tiles": winograd(image=(8, 12)),
     "many-tiles": winograd(image=(27, 33), inputs=4, outputs=20),
     "no-padding": winograd(pads=(0, 0, 0, 0)),
@@ -88,6 +99,8 @@ def test_agrees_with_onnx_runtime_and_cuts_keep_bits(
     depth = depth_of(graph.nodes[0], graph, tile=tile, lanes=SMALL["VECTOR"])
     if row is FUSED and not fits_fused(depth, selection.parameters, device.info):
         pytest.skip(f"{device.info.name} has too little local memory")
+    if row is STREAMED and (tile == 3 or max(case.kernel) > 3 or not has_room(device, selection)):
+        pytest.skip("windows of up to 3 x 3 in tiles of 2 and 4, where local memory holds their products")
     assert_right(device, graph, feeds, reference, slices=cuts_of(reference.shape), selection=selection)
 
 
@@ -120,9 +133,10 @@ def test_tile_edges(device: Device, row: Implementation, columns: int, outputs: 
 def test_every_register_tile_gives_the_same_bits(
     device: Device, row: Implementation, parameters: tuple[int, int, int, int, int]
 ) -> None:
-    graph, feeds, reference = build(winograd(inputs=32, outputs=40))
+    graph, feeds, reference = build(winograd(inputs=80, outputs=40))
     tile, fetch, mr, nr, vector = parameters
-    chosen = select(row, TILE=tile, FETCH=fetch, MR=mr, NR=nr, VECTOR=vector)
+    depth = {"DEPTH": 64} if row is STREAMED else {}
+    chosen = select(row, TILE=tile, FETCH=fetch, MR=mr, NR=nr, VECTOR=vector, **depth)
     if not fits(chosen, graph, device):
         pytest.skip(f"{device.info.name} has too little local memory, or does not fetch ahead")
     usual = run_node(device, graph, feeds, selection=select(row, TILE=tile))
@@ -130,9 +144,9 @@ def test_every_register_tile_gives_the_same_bits(
     assert_right(device, graph, feeds, reference, selection=chosen)
 
 
-def test_both_arrangements_give_the_same_bits(device: Device) -> None:
+def test_arrangements_of_packed_filters_give_the_same_bits(device: Device) -> None:
     graph, feeds, _ = build(winograd())
-    fused, staged = (run_node(device, graph, feeds, selection=select(row)) for row in IMPLEMENTATIONS)
+    fused, staged = (run_node(device, graph, feeds, selection=select(row)) for row in (FUSED, STAGED))
     np.testing.assert_array_equal(fused, staged)
 
 
@@ -193,6 +207,46 @@ def test_is_chosen_where_it_saves_work(
     assert row == chosen if chosen else row not in IMPLEMENTATIONS
 
 
+@pytest.mark.parametrize(
+    ("side", "channels", "kernel", "chosen"),
+    [(14, 512, 3, STREAMED), (28, 64, 3, FUSED), (14, 64, 5, FUSED), (160, 256, 3, FUSED)],
+    ids=["deep", "small-filters", "large-window", "much-to-move"],
+)
+def test_filters_that_come_from_memory_are_streamed(
+    side: int, channels: int, kernel: int, chosen: Implementation
+) -> None:
+    shape, pads = (1, channels, side, side), 4 * (kernel // 2,)
+    weight = np.zeros((channels, channels, kernel, kernel), np.float32)
+    op = Conv2d(kernel=(kernel, kernel), pads=pads, tile=(4, 4))
+    graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
+    info = device_info(8)
+    assert choose(graph.nodes[0], graph, info).implementation == chosen
+
+
+@pytest.mark.parametrize("local_bytes", [128 << 10, 256 << 10, 1 << 20])
+def test_tiles_are_shared_evenly_within_local_memory(local_bytes: int) -> None:
+    parameters = {"TILE": 4, "DEPTH": 32, "MR": 4, "NR": 16, "VECTOR": 8}
+    bands, panels = np.array([1, 4, 13, 200, 4, 4]), np.array([1, 11, 16, 8, 1, 3])
+    for units in (1, 2, 16):
+        tiles, items = share_tiles(bands, panels, parameters, local_bytes=local_bytes, units=units)
+        groups = -(-4 * bands // tiles)
+        assert (tiles <= most_tiles(parameters, local_bytes)).all()
+        assert (items == -(-groups * panels // units)).all()
+        assert ((groups - 1) * tiles < 4 * bands).all()
+    assert (groups * panels)[4] > 1  # one panel, but 16 units to compute it
+
+
+def test_taps_lie_channel_by_channel() -> None:
+    weight = np.arange(3 * 2 * 2 * 3, dtype=np.float32).reshape(3, 2, 2, 3)
+    packed = pack_taps(weight, np.array([7, 8, 9], np.float32), nr=2, inputs=4)
+    assert packed.shape == (2, 1 + 4 * 9, 2)
+    np.testing.assert_array_equal(packed[:, 0], [[7, 8], [9, 0]])
+    taps = packed[:, 1:].reshape(2, 4, 3, 3, 2)
+    np.testing.assert_array_equal(taps[0, 1, :2, :, 1], weight[1, 1])
+    assert not taps[:, 2:].any()
+    assert not taps[:, :, 2].any()
+
+
 def test_takes_no_more_scratch_memory_than_boards_lend() -> None:
     side, channels = 512, 1024
     shape = (1, channels, side, side)
@@ -213,7 +267,7 @@ def test_candidates_fit_the_grid_and_local_memory() -> None:
     weight = np.zeros((24, 24, 3, 3), np.float32)
     op = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), tile=(2, 2))
     graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
-    for selection in iterate_candidates(graph.nodes[0], graph, info, IMPLEMENTATIONS):
+    for selection in iterate_candidates(graph.nodes[0], graph, info, (FUSED, STAGED)):
         parameters = selection.parameters
         tiles.add(parameters["TILE"])
         batches = selection.implementation.describe(
@@ -229,7 +283,7 @@ def test_candidates_fit_the_grid_and_local_memory() -> None:
 @pytest.mark.parametrize(("tile", "points"), [(2, 16), (3, 36), (4, 36)])
 def test_features_count_all_points_of_a_tile(row: Implementation, tile: int, points: int) -> None:
     graph, _, reference = build(winograd(tile=(12, 12)))
-    parameters, info = {**SMALL, "TILE": tile}, device_info(16)
+    parameters, info = select(row, TILE=tile).parameters, device_info(16)
     batches = row.describe(graph.nodes[0], graph, Boxes.whole(reference.shape, 1), info, parameters)
     (products,) = (batch for batch in batches if "steps" in batch.units)
     found = extract_features((products,), parameters, info, counting=Counting.ITEMS)
@@ -246,7 +300,7 @@ def test_counts_the_work_of_each_candidate(device: Device, row: Implementation) 
         Boxes.of([Region.whole(reference.shape)]),
     )
     info = replace(device.info, units=2)  # with more, a half takes as many waves as the whole
-    launches = [row.describe(node, graph, each, info, SMALL) for each in boxes]
+    launches = [row.describe(node, graph, each, info, select(row).parameters) for each in boxes]
     halves, whole = (next(batch for batch in batches if "steps" in batch.units) for batches in launches)
     assert halves.flops.tolist() == [whole.flops[0] // 2] * 2
     assert (halves.units["steps"] < whole.units["steps"]).all()

@@ -94,6 +94,7 @@ STACKING: dict[str, tuple[type[Op], int]] = {
     "conv2d_blocked__buffer": (Conv2d, 3),
     "conv2d_winograd_fused__buffer": (Conv2d, 3),
     "conv2d_winograd_staged__buffer": (Conv2d, 3),
+    "conv2d_winograd_streamed__buffer": (Conv2d, 3),
     "pool2d_direct__buffer": (Pool2d, 3),
     "elementwise_unary__buffer": (Unary, 1),
     "affine_channels__buffer": (Affine, 1),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from codl.catalog.epilogue import PLAIN_ACTIVATIONS, epilogue_scalars
 from codl.catalog.gemm_tile import count_panels, list_tiles
-from codl.catalog.rows import conv2d_patch, conv2d_winograd
+from codl.catalog.rows import conv2d_patch, conv2d_winograd, conv2d_winograd_streamed
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.spec import (
     Implementation,
@@ -267,6 +267,9 @@ def _pool(
 
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    *(_pool(row, TILE=_TILES) for row in conv2d_winograd.IMPLEMENTATIONS),
+    *(
+        _pool(row, TILE=_TILES)
+        for row in (*conv2d_winograd_streamed.IMPLEMENTATIONS, *conv2d_winograd.IMPLEMENTATIONS)
+    ),
     *(_pool(row, accept=_accept_patch, describe=_describe_patch) for row in conv2d_patch.IMPLEMENTATIONS),
 )

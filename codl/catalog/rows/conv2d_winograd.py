@@ -6,27 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import constant_names
+from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, sums_of, tile_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
-    Scalar,
     busiest_share,
     ceil_div,
-    plain_arg,
     spread,
 )
-from codl.catalog.winograd_choice import choose_winograd
+from codl.catalog.winograd_choice import Arrangement, choose_winograd
 from codl.catalog.winograd_tile import (
     ALLOWED_WINOGRAD,
     STEP_PADDING,
     Tiles,
     cover,
-    depth_of,
     fits_fused,
     fits_node,
     fused_floats,
@@ -37,7 +33,6 @@ from codl.catalog.winograd_tile import (
     taps_of,
 )
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
-from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
 
@@ -51,22 +46,22 @@ _TRANSFORM_PANELS = 0.15
 
 def _accept_fused(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     choices = choose_winograd(node, graph, info)
-    return choices[True] if next(iter(choices), False) else None
+    return choices[Arrangement.FUSED] if next(iter(choices), None) is Arrangement.FUSED else None
 
 
 def _accept_staged(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    return choose_winograd(node, graph, info).get(False)
+    return choose_winograd(node, graph, info).get(Arrangement.STAGED)
 
 
 def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     is_tiled = fits_node(node, graph, info, parameters)
-    return is_tiled and fits_fused(_depth_of(node, graph, parameters), parameters, info)
+    return is_tiled and fits_fused(sums_of(node, graph, parameters), parameters, info)
 
 
 def _describe_fused(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    tiles, depth = cover(out, parameters), _depth_of(node, graph, parameters)
+    tiles, depth = cover(out, parameters), sums_of(node, graph, parameters)
     blocks = ceil_div(tiles.count, parameters["MR"])
     item_panels = _share_panels(blocks * tiles.images, tiles.panels, info.units)
     global_size = np.stack([blocks, ceil_div(tiles.panels, item_panels), tiles.images], axis=1)
@@ -80,10 +75,10 @@ def _describe_fused(
             global_size=global_size,
             local=np.full(out.count, fused_floats(depth, parameters), np.int64),
             scalars={
-                **_box_scalars(tiles),
+                **box_scalars(tiles),
                 "item_panels": item_panels,
                 "panels": tiles.panels,
-                **_tile_scalars(node, graph, tiles),
+                **tile_scalars(node, graph, tiles),
             },
             busiest_flops=busiest_share(
                 2 * steps * parameters["MR"] * parameters["NR"] * item_panels,
@@ -113,7 +108,7 @@ def _share_panels(blocks: IntArray, panels: IntArray, units: int) -> IntArray:
 def _describe_staged(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    tiles, depth, mr = cover(out, parameters), _depth_of(node, graph, parameters), parameters["MR"]
+    tiles, depth, mr = cover(out, parameters), sums_of(node, graph, parameters), parameters["MR"]
     points = points_of(parameters["TILE"])
     bands = ceil_div(tiles.count, mr)
     few = ceil_div(np.full(out.count, ITEMS_PER_UNIT * info.units), tiles.images)
@@ -144,11 +139,11 @@ def _describe_staged(
             global_size=sizes[stage],
             scalars={
                 **constants_like(out, stage=stage),
-                **_box_scalars(tiles),
+                **box_scalars(tiles),
                 "item_tiles": tiles_of_item,
                 "item_panels": item_panels,
                 "panels": tiles.panels,
-                **_tile_scalars(node, graph, tiles),
+                **tile_scalars(node, graph, tiles),
             },
             **facts,
         )
@@ -193,31 +188,14 @@ def _most_tiles(depth: int, mr: int) -> IntArray:
 
 def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> dict[str, Any]:
     """Return what both kernels take: their operands and their packed constants."""
-    op = node.op
-    assert isinstance(op, Conv2d)
-    names, shape, x = constant_names(node, op), graph.shape(node.output), graph.shape(node.inputs[0])
-    tile, nr, inputs = parameters["TILE"], parameters["NR"], inputs_of(node, graph, parameters["VECTOR"])
-    return {
-        "tensors": (
-            plain_arg(node.output, shape),
-            plain_arg(node.inputs[0], x),
-            plain_arg(node.residual or node.output, shape),
-        ),
-        "packed": (
-            PackedArg(
-                key=f"{names!r}/winograd{tile}/nr{nr}/ic{inputs}",
-                pack=partial(_pack, names=names, tile=tile, nr=nr, inputs=inputs),
-                panel_floats=nr * (1 + points_of(tile) * _depth_of(node, graph, parameters)),
-            ),
-        ),
-        "panel_begin": tiles.panel_begin,
-        "panel_end": tiles.panel_end,
-        "zeros": x[1],
-    }
-
-
-def _depth_of(node: Node, graph: Graph, parameters: Parameters) -> int:
-    return depth_of(node, graph, tile=parameters["TILE"], lanes=parameters["VECTOR"])
+    names, tile, nr = names_of(node), parameters["TILE"], parameters["NR"]
+    inputs = inputs_of(node, graph, parameters["VECTOR"])
+    packed = PackedArg(
+        key=f"{names!r}/winograd{tile}/nr{nr}/ic{inputs}",
+        pack=partial(_pack, names=names, tile=tile, nr=nr, inputs=inputs),
+        panel_floats=nr * (1 + points_of(tile) * sums_of(node, graph, parameters)),
+    )
+    return list_operands(node, graph, tiles, packed)
 
 
 def _pack(
@@ -227,46 +205,11 @@ def _pack(
     return pack_filters(weight, bias[0] if bias else None, tile=tile, nr=nr, inputs=inputs)
 
 
-def _box_scalars(tiles: Tiles) -> dict[str, Scalar]:
-    return {
-        "image_begin": tiles.begin[:, 0],
-        "row_begin": tiles.begin[:, 1],
-        "col_begin": tiles.begin[:, 2],
-        "channel_begin": tiles.begin[:, 3],
-        "row_end": tiles.end[:, 1],
-        "col_end": tiles.end[:, 2],
-        "channel_end": tiles.end[:, 3],
-        "panel_begin": tiles.panel_begin,
-    }
-
-
-def _tile_scalars(node: Node, graph: Graph, tiles: Tiles) -> dict[str, Scalar]:
-    op = node.op
-    assert isinstance(op, Conv2d)
-    _, channels, height, width = graph.shape(node.inputs[0])
-    count = len(tiles.count)
-    fixed = {
-        "channels": channels,
-        "in_h": height,
-        "in_w": width,
-        "kernel_h": op.kernel[0],
-        "kernel_w": op.kernel[1],
-        "pad_h": op.pads[0],
-        "pad_w": op.pads[1],
-    }
-    return {
-        "tiles": tiles.count,
-        "row_tiles": tiles.in_row,
-        **{name: np.full(count, value, np.int64) for name, value in fixed.items()},
-        **epilogue_scalars(node.epilogue, count),
-    }
-
-
 def _count_bytes(
     node: Node, graph: Graph, out: Boxes, tiles: Tiles, parameters: Parameters
 ) -> tuple[IntArray, IntArray]:
     """Return bytes read (the input's region and the panels once, the residual) and written, each [count]."""
-    panel = parameters["NR"] * (1 + points_of(parameters["TILE"]) * _depth_of(node, graph, parameters))
+    panel = parameters["NR"] * (1 + points_of(parameters["TILE"]) * sums_of(node, graph, parameters))
     read = input_boxes(node, graph, out)[0].size + tiles.panels * panel + (out.size if node.residual else 0)
     return FLOAT_BYTES * read, FLOAT_BYTES * out.size
 

@@ -1,0 +1,87 @@
+"""What minimal filtering costs processors of many vector registers, and of 16: measured, in flops."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+READ_COST, MOVED_COST = 1.5, 15.0
+"""Flops that take as long as reading a byte of filters once, and as moving a byte of transformed inputs or
+products out to memory and back.
+
+Source:
+    2 cores of an Emerald Rapids, 235 Gflop/s: 14 shapes of VGG-16, YOLOv2 and ResNet-50, fused and staged.
+    2 cores of a Zen 5, 540 Gflop/s, read 50 GB/s.
+"""
+FAR_BYTES = 1 << 20
+"""Filters, as they are in the model, from which on layers are of networks that no shared cache holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Costs:
+    """What differs between processors of many vector registers and of 16."""
+
+    heights: Mapping[tuple[int, int], tuple[int, ...]]
+    """By lanes of a vector and vectors of a panel, tiles of a register tile."""
+    step: int
+    """Work of a step of K beside its products, in products of a vector."""
+    staged_gain: Mapping[int, float]
+    """By vectors of a panel, what a product of a staged register tile takes."""
+    first_read: tuple[float, float]
+    """Flops that take as long as reading a byte of filters in a fused launch's first pass over them: where
+    passes stay in the shared cache, and where not.
+    """
+    next_read: tuple[float, float]
+    """The same for its other passes."""
+    far_read: float
+    """The same for any pass over filters that come from memory in every inference."""
+    far_moved: float
+    """Flops that take as long as moving a byte of scratch memory that no shared cache holds."""
+    most_filters: float
+    """Filters, inputs times outputs, up to which tiles of 4 pay on a small image.
+
+    Source:
+        14 x 14, time of tiles of 2 over that of 4: 256 x 256 filters 1.35 on 2 cores of a Zen 5, 512 x 512
+        1.05 there and 1.1 to 1.2 on 2 cores of an Emerald Rapids; 13 x 13, 1024 x 1024 filters 0.9, but
+        1.25 on 2 cores of a Zen 3, where products cost more.
+    """
+
+
+MANY = Costs(
+    heights={
+        (4, 1): (4, 6),
+        (4, 2): (4, 6),
+        (8, 1): (4, 6),
+        (8, 2): (4, 6),
+        (16, 1): (8, 10, 12, 14),
+        (16, 2): (7, 8, 10, 12, 14),
+        (16, 3): (7, 8, 9),
+    },
+    step=7,
+    staged_gain={1: 1.0, 2: 1.0, 3: 0.9},
+    first_read=(READ_COST, 4.0),
+    next_read=(READ_COST, 4.0),
+    far_read=READ_COST,
+    far_moved=MOVED_COST,
+    most_filters=1 << 18,
+)
+"""Source:
+    As `READ_COST`. Staged, 9 x 48 takes 0.79 to 1.0 of the time of 10 x 32 on Intel's driver, 0.9 to 0.95 on
+    PoCL. Filters that miss the shared cache take 2.5 flops on 2 cores of a Zen 5.
+"""
+FEW = Costs(
+    heights={(4, 1): (4, 6), (4, 2): (4, 6), (8, 1): (4, 6), (8, 2): (4, 5, 6), (8, 3): (4,)},
+    step=2,
+    staged_gain={1: 1.0, 2: 1.0, 3: 1.0},
+    first_read=(READ_COST, READ_COST),
+    next_read=(READ_COST / 2, READ_COST / 2),
+    far_read=4.0,
+    far_moved=40.0,
+    most_filters=inf,
+)
+"""Source:
+    2 cores of a Zen 3, both CPU drivers, 19 shapes of the benchmark networks, fused and staged, 4 x 16 to
+    6 x 16 and 4 x 24. What is chosen takes 1.02 and 1.01 times as long as the best, by the other costs 1.06
+    and 1.10. Beyond the shared cache: 14 x 14 of 256 and 512 channels inside of networks, staged against
+    filters transformed when they are read; 80 x 80 and 160 x 160 of 256 channels, against fused. What is then
+    chosen takes up to 1.06, in the geometric mean 1.01 of the time of the best on 18 shapes.
+"""

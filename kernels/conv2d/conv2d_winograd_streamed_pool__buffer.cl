@@ -1,0 +1,16 @@
+// conv2d_winograd_streamed_pool__buffer: dst[n, h, w, oc] = the maximum of the 2 x 2 values of
+// conv2d_winograd_streamed__buffer at rows 2 * h and 2 * h + 1, columns 2 * w and 2 * w + 1, which are not stored; a
+// maximum keeps NaN.
+//
+// Arguments
+//   as there, but for dst [N, OH / 2, OW / 2, OC]; the box is that of the values, its rows and columns even; no
+//   residual is read
+// Launch      stage 0: global (1, 1, images * ceil(tiles / item_tiles))   local (1, 1, 1)
+//             stage 1: global (1, panels, images * ceil(tiles / item_tiles)), item_tiles a multiple of MR
+// Parameters  TILE 2 4 outputs; DEPTH 32 64 channels whose filters are transformed at a time; FETCH 0 1 whether filters
+//             are asked for ahead; MR 4 5 6 7 8 9 10 12 14 tiles; NR 4 8 16 24 32 48 channels, one to three vectors;
+//             VECTOR 4 8 16 lanes
+// Tested by   tests/kernels/test_conv2d_pool.py
+#define ENTRY conv2d_winograd_streamed_pool__buffer
+#define POOL 1
+#include "common/winograd_streamed.h"
