@@ -66,19 +66,19 @@ def _find_needs(outline: Outline, graph: Graph) -> NodeNeeds:
         reads.append(Region(tuple(begins[0]), tuple(ends[0])))
         varies.append(_find_varying(ends[1::2], begins[2::2], graph.shape(name)))
     rank, axes = len(outline.shape), {}
-    for place, ruler in enumerate(rulers):
-        if not any(any(one[place]) for one in varies):
+    for ruler, varying in zip(rulers, zip(*varies, strict=True), strict=False):
+        if not any(map(any, varying)):
             continue
         # What moves along other axes too is no interval: all of it is read.
         interval = [axis == ruler.axis for axis in range(rank)]
         axes[ruler.axis] = tuple(
             [
                 _WHOLE_NEED
-                if name in graph.constants or not any(one[place])
+                if name in graph.constants or not any(one)
                 else _read_need(boxes, ruler, node, graph.shape(name)[ruler.axis])
-                if one[place] == interval
+                if one == interval
                 else _NO_INTERVAL
-                for name, one, boxes in zip(node.inputs, varies, outline.out.needs, strict=True)
+                for name, one, boxes in zip(node.inputs, varying, outline.out.needs, strict=True)
             ]
         )
     return NodeNeeds(reads=tuple(reads), axes=axes)
@@ -130,7 +130,7 @@ def _read_need(boxes: Boxes, ruler: Ruler, node: Node, length: int) -> Need:
 def _is_alike(low: Ints, high: Ints, ruler: Ruler) -> bool:
     """Return whether slices read what they compute, but for those of nothing."""
     positions = ruler.positions
-    return np.array_equal(low, positions[:-1]) and np.array_equal(high, positions[1:])
+    return bool((low == positions[:-1]).all() and (high == positions[1:]).all())
 
 
 @lru_cache(maxsize=512)

@@ -20,7 +20,7 @@ class Outline:
     node: Node
     shape: Shape
     """Of its output."""
-    rulers: Sequence[Ruler]
+    rulers: tuple[Ruler, ...]
     out: OutputBoxes
     """Slices of nothing are the whole here: so all devices are asked about the same boxes."""
     is_empty: Flags

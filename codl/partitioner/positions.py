@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import lcm
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from codl.catalog.spec import Parameters
 from codl.ir.boxes import Boxes
-from codl.ir.graph import Node
+from codl.ir.graph import Node, Shape
 from codl.partitioner.arrays import Flags, Floats, Ints
 from codl.partitioner.spreads import ROWS, Spread, find_middle, find_spread, list_knots
 
@@ -26,7 +26,7 @@ _MOST_CANDIDATES = 33
 _MOST_SHARES = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ruler:
     """The places of one axis that are looked at, and where their slices stand among a node's boxes."""
 
@@ -38,60 +38,68 @@ class Ruler:
     start: int
     """Of the slices from the start to each place; those from there to the end follow them."""
 
-    @property
+    @cached_property
     def length(self) -> int:
         """Of the axis."""
         return int(self.positions[-1])
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         """Whether every position is looked at."""
         return len(self.positions) == self.length + 1
 
-    @property
+    @cached_property
     def heads(self) -> slice:
         """Boxes of the slices from the start."""
         return slice(self.start, self.start + len(self.positions))
 
-    @property
+    @cached_property
     def tails(self) -> slice:
         """Boxes of the slices to the end."""
         return slice(self.start + len(self.positions), self.start + 2 * len(self.positions))
 
-    @property
+    @cached_property
     def is_split(self) -> bool:
         """Whether two more slices are looked at, behind all others, that end within tiles of rows."""
         return self.axis == ROWS and self.granule > 1 and not self.is_complete
 
-    @property
+    @cached_property
     def places(self) -> Mapping[int, int]:
         """By position that is looked at, where it stands among those."""
         return _find_places(self.axis, self.length, self.granule)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Of its boxes."""
         return 2 * len(self.positions) + 2 * self.is_split
 
-    @property
+    @cached_property
     def spread(self) -> Spread:
         """How times at the places that are looked at become those that plans are sought by."""
         is_complete, is_tiled = self.is_complete, self.is_split
         return find_spread(self.length, self.granule, is_complete=is_complete, is_tiled=is_tiled)
 
 
-def list_rulers(node: Node, shape: Sequence[int], parameters: Sequence[Parameters]) -> list[Ruler]:
+def list_rulers(node: Node, shape: Shape, parameters: Sequence[Parameters]) -> tuple[Ruler, ...]:
     """Return where the axes of a node's output are looked at, given what its kernels are built with."""
-    found, start = [], 1
-    for axis in list_axes(shape):
-        granule = _find_granule(node, axis, shape, parameters)
+    axes = list_axes(shape)
+    return _make_rulers(shape, axes, tuple([_find_granule(node, axis, shape, parameters) for axis in axes]))
+
+
+@lru_cache(maxsize=128)
+def _make_rulers(shape: Shape, axes: tuple[int, ...], granules: tuple[int, ...]) -> tuple[Ruler, ...]:
+    """Return the rulers of axes: the same ones for many operators of a network."""
+    found: list[Ruler] = []
+    start = 1
+    for axis, granule in zip(axes, granules, strict=True):
         positions = _list_positions(axis, shape[axis], granule)
         found.append(Ruler(axis=axis, granule=granule, positions=positions, start=start))
         start += found[-1].count
-    return found
+    return tuple(found)
 
 
-def list_boxes(shape: Sequence[int], rulers: Sequence[Ruler]) -> tuple[Boxes, Flags]:
+@lru_cache(maxsize=128)
+def list_boxes(shape: Shape, rulers: tuple[Ruler, ...]) -> tuple[Boxes, Flags]:
     """Return the whole output, then slices from the start and to the end of each axis; which are of nothing.
 
     Slices of nothing are the whole here: so all devices are asked about the same boxes.
