@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.errors import ProfileError
-from codl.latency.features import FloatMatrix
+from codl.latency.features import FLOPS, Features, FloatMatrix
 
 _SLACK = 1.5
 """By how much a feature may leave the range of the samples before a prediction is called extrapolated."""
@@ -34,6 +34,15 @@ class LinearModel:
         """Return times [count] for feature values [count, features]."""
         # not `@`, whose last bits depend on a row's place among the others
         return np.asarray(np.einsum("...f,f->...", values, np.asarray(self.coefficients, np.float64)))
+
+    def predict_launches_us(self, features: Features) -> npt.NDArray[np.float64]:
+        """Return times [count] of launches: no feature that costs nothing is looked at."""
+        us = np.zeros(len(features.flops))
+        for name, coefficient in zip(self.features, self.coefficients, strict=True):
+            column = features.flops if name == FLOPS else features.columns.get(name)
+            if coefficient and column is not None:
+                us += column * coefficient
+        return us
 
     def is_outside(self, values: FloatMatrix) -> npt.NDArray[np.bool_]:
         """Return for each candidate whether some feature lies outside what was sampled."""

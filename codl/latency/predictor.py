@@ -179,7 +179,7 @@ class Predictor:
         """
         known = self._find_row(name)
         self._check_stages(name, features, known)
-        kernel_us = known.model.predict_us(features.select(known.model.features))
+        kernel_us = known.model.predict_launches_us(features)
         if known.layers and marks:
             logs = [known.layers.get(mark, 0.0) for mark in marks]
             kernel_us = kernel_us * np.repeat(np.exp(logs), counts)
