@@ -78,7 +78,7 @@ class Pricer:
             ProfileError: As in `price`.
         """
         names, modes = list(self.predictors), arrangement.modes
-        if self.tables is not None and is_lone(self.graph):
+        if self.tables is not None and self._is_lone:
             return Alone(self.tables, self._durations, device, sharing=modes[device]).find_us()
         plan = plan_single(self.graph, device=names[device], devices=tuple(names))
         return self.price_all([plan], arrangement)[0].predicted_us or 0.0
@@ -127,6 +127,10 @@ class Pricer:
         self._durations.learn(piece for walk in walks for piece in walk.list_slices())
         self._durations.learn_together(launch for walk in walks for launch in walk.list_together())
         return walks
+
+    @cached_property
+    def _is_lone(self) -> bool:
+        return is_lone(self.graph)
 
     @cached_property
     def _durations(self) -> Durations:

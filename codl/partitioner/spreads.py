@@ -1,8 +1,7 @@
-"""Times between the places of an axis that are looked at closely: what plans are sought by.
+"""Times between the places of an axis that are looked at: what plans are sought by.
 
-Kernels take their work in steps, so times at neighbouring places differ by where these lie within a step.
-Greedy chains that see this are not faster for it: between some places the search takes times as linear. What
-is found is priced by what is predicted at the very place.
+Of most images all rows are looked at. Elsewhere the search takes times between some places as linear; what is
+found is priced by what is predicted at the very place.
 """
 
 from dataclasses import dataclass
