@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from codl.assets import profiles_dir
 from codl.errors import ProfileError
 from codl.latency.features import Counting
 from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
@@ -16,6 +17,7 @@ from tests.latency.profiles import QUALITY, make_profile
 
 ROW = "conv2d_gemm__buffer"
 MARK = "0123456abc"
+SHIPPED = sorted(file.parent for file in profiles_dir().rglob(PREDICTORS_FILE))
 Told = dict[str, Any]
 
 
@@ -41,6 +43,20 @@ def test_known_layers_survive_their_files(tmp_path: Path) -> None:
 
     assert load_profile(tmp_path) == taught
     assert taught.fingerprint != profile.fingerprint
+
+
+def test_layers_of_older_files_are_read(folder: Path) -> None:
+    path = folder / PREDICTORS_FILE
+    told = json.loads(path.read_text())
+    told["rows"][ROW]["layers"] = {MARK: 0.125, "f" * 10: -0.5}
+    path.write_text(json.dumps(told))
+
+    assert load_profile(folder).rows[ROW].layers == {MARK: 0.125, "f" * 10: -0.5}
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_shipped_profiles_are_small(folder: Path) -> None:
+    assert sum((folder / name).stat().st_size for name in (DEVICE_FILE, PREDICTORS_FILE)) <= 64 << 10
 
 
 def test_profile_is_small(folder: Path) -> None:
@@ -144,6 +160,15 @@ def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
         _set("rows", ROW, "layers", value={MARK: 1e308}),
         _set("rows", ROW, "layers", value={MARK: -50}),
         _set("rows", ROW, "layers", value={f"{place:010x}": 0.0 for place in range(5000)}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [1, 2]}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": None}),
+        _set("rows", ROW, "layers", value={"marks": [MARK], "thousandths": [1]}),
+        _set("rows", ROW, "layers", value={"marks": MARK + MARK, "thousandths": [1, 2]}),
+        _set("rows", ROW, "layers", value={"marks": MARK[:-1], "thousandths": [1]}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [0.5]}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [True]}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [10**400]}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [-50_000]}),
         _set("rows", ROW, value=7),
         _set("rows", value=[]),
         _set("device", "driver", value="another"),
