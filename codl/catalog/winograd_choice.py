@@ -1,16 +1,18 @@
 """When Winograd's minimal filtering pays, and by which sizes: the work of products, transforms and memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import inf
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.windows import has_constant_weights
-from codl.catalog.spec import Parameters, can_fetch
+from codl.catalog.spec import Parameters, can_fetch, ceil_div
 from codl.catalog.winograd_costs import FAR_BYTES, FEW, MANY, MOVED_COST, READ_COST, Costs
 from codl.catalog.winograd_streamed import (
     FILTER_PRODUCTS,
@@ -145,18 +147,19 @@ class _Layer:
 def _choose_sizes(layer: _Layer) -> Mapping[Arrangement, Parameters]:
     lanes, outputs, images = layer.lanes, layer.outputs, layer.images
     (rows, columns), weights = layer.image, layer.taps * layer.outputs
-    costs, is_far = layer.costs, weights * FLOAT_BYTES >= FAR_BYTES
-    read = costs.far_read if is_far else READ_COST
+    costs = layer.costs
+    read = costs.far_read if weights * FLOAT_BYTES >= FAR_BYTES else READ_COST
     plain = 2 * weights * images * rows * columns * _PLAIN_COST + read * FLOAT_BYTES * weights
     best: dict[Arrangement, tuple[float, Parameters]] = {}
+    candidates: list[tuple[Parameters, int, int, int]] = []
     for tile, depth in layer.depths:
         tiles = -(-rows // tile) * -(-columns // tile)
         filters = points_of(tile) * depth * outputs
-        is_fetched = filters * FLOAT_BYTES >= _FETCHED_BYTES and layer.is_fetching
+        is_far = filters * FLOAT_BYTES >= _FETCHED_BYTES
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (depth + outputs)
         for vectors, height in _iterate_sizes(costs, lanes, outputs):
             sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
-            parameters = {"TILE": tile, "FETCH": int(is_fetched), **sizes}
+            parameters = {"TILE": tile, "FETCH": int(is_far and layer.is_fetching), **sizes}
             blocks = images * -(-tiles // height)
             steps = points_of(tile) * depth * blocks * -(-outputs // sizes["NR"])
             products = 2 * lanes * steps * (height * vectors + costs.step)
@@ -165,15 +168,15 @@ def _choose_sizes(layer: _Layer) -> Mapping[Arrangement, Parameters]:
             found = {Arrangement.STAGED: (products * costs.staged_gain[vectors] + moved, parameters)}
             if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
                 found[Arrangement.FUSED] = products + _count_fused(filters, blocks, costs, read), parameters
-            if layer.may_stream:
-                parameters = {**parameters, "DEPTH": choose_depth(tile, sizes["NR"])}
-                found[Arrangement.STREAMED] = (
-                    _count_streamed(layer, depth, tiles, parameters, read),
-                    parameters,
-                )
             for way, (total, chosen) in found.items():
                 if total + transforms < best.get(way, (plain,))[0]:
                     best[way] = total + transforms, chosen
+            if layer.may_stream and is_far:  # others stay transformed in a core's own cache
+                candidates.append((parameters, depth, tiles, transforms))
+    if candidates:
+        streamed = min(_list_streamed(layer, candidates, read), key=itemgetter(0))
+        if streamed[0] < plain:
+            best[Arrangement.STREAMED] = streamed
     order = sorted(best, key=lambda way: (best[way][0], list(Arrangement).index(way)))
     return {way: best[way][1] for way in order}
 
@@ -200,26 +203,34 @@ def _count_moved(floats: int, costs: Costs) -> float:
     return FLOAT_BYTES * (MOVED_COST * (floats - far) + costs.far_moved * far)
 
 
-def _count_streamed(layer: _Layer, depth: int, tiles: int, parameters: Parameters, read: float) -> float:
-    """Return the work of products, of transforming filters, and of reading them and the inputs of all points.
+def _list_streamed(
+    layer: _Layer, candidates: Sequence[tuple[Parameters, int, int, int]], read: float
+) -> Iterator[tuple[float, Parameters]]:
+    """Yield the work of candidates whose filters are transformed when they are read, and their sizes.
 
-    Infinite where local memory is too small.
+    Products, transforms of filters and inputs, reading filters, and moving the inputs of all points. Infinite
+    where local memory is too small.
+
+    Args:
+        layer: What they compute.
+        candidates: Sizes, sums of one point, tiles of an image, work of transforms.
+        read: Work of reading a byte of filters.
     """
-    tile, height, nr = (parameters[name] for name in ("TILE", "MR", "NR"))
-    if most_tiles(parameters, layer.local_bytes) < height:
-        return inf
-    bands, panels = -(-tiles // height), -(-layer.outputs // nr)
-    moved = points_of(tile) * layer.images * bands * height * depth
-    (item_tiles,), (items,) = share_tiles(
-        np.array([bands]),
-        np.array([layer.images * panels]),
-        parameters,
-        local_bytes=layer.local_bytes,
-        units=layer.units,
+    chosen = [{**one, "DEPTH": choose_depth(one["TILE"], one["NR"])} for one, *_ in candidates]
+    sizes: dict[str, Any] = {name: np.array([one[name] for one in chosen]) for name in chosen[0]}
+    _, depths, tiles, transforms = (np.array(values) for values in zip(*candidates, strict=True))
+    height, vectors, points = sizes["MR"], sizes["NR"] // layer.lanes, points_of(sizes["TILE"])
+    bands, panels = ceil_div(tiles, height), ceil_div(np.full(len(chosen), layer.outputs), sizes["NR"])
+    item_tiles, items = share_tiles(
+        bands, layer.images * panels, sizes, local_bytes=layer.local_bytes, units=layer.units
     )
-    vectors = nr / layer.lanes
-    sums = 2 * height * vectors / parameters["DEPTH"]  # through memory
-    step = max(height * vectors, _LEAST_STEP) + sums + layer.costs.step
+    sums = 2 * height * vectors / sizes["DEPTH"]  # through memory
+    step = np.maximum(height * vectors, _LEAST_STEP) + sums + layer.costs.step
     products = item_tiles / height * step + FILTER_PRODUCTS * vectors
-    work = 2 * layer.lanes * points_of(tile) * depth * products * items * layer.units
-    return float(work) + FLOAT_BYTES * read * depth * TAPS * layer.outputs + _count_moved(moved, layer.costs)
+    work = 2 * layer.lanes * points * depths * products * items * layer.units
+    work += FLOAT_BYTES * read * depths * TAPS * layer.outputs + transforms
+    moved = points * layer.images * bands * height * depths
+    fits = most_tiles(sizes, layer.local_bytes) >= height
+    for place, parameters in enumerate(chosen):
+        total = float(work[place]) + _count_moved(int(moved[place]), layer.costs)
+        yield total if fits[place] else inf, parameters

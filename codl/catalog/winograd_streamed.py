@@ -31,8 +31,8 @@ _FILTER_PADDING = 16
 """Floats behind the filters of each point (FILTER_STEP)."""
 _FILTER_BYTES = 256 << 10
 """Filters at all points that stay in a core's second-level cache beside what passes by them."""
-_MOST_PARTS = 16
-"""Work-items that may share the tiles of a panel; each of them transforms its filters again."""
+_PARTS = np.arange(1, 17)[:, None]
+"""Work-items that may share the tiles of a panel, each of which transforms its filters again; [part, 1]."""
 
 
 def fits_streamed(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
@@ -81,15 +81,11 @@ def share_tiles(
     """
     height = parameters["MR"]
     most = np.maximum(most_tiles(parameters, local_bytes) // height, 1)
-    least, chosen, items = np.full(len(bands), np.inf), bands, panels
-    for parts in range(1, _MOST_PARTS + 1):
-        item_bands = np.minimum(ceil_div(bands, parts), most)
-        busiest = spread(ceil_div(bands, item_bands) * panels, units)
-        work = busiest * (item_bands * height + FILTER_PRODUCTS)
-        is_better = work < least
-        chosen, items = np.where(is_better, item_bands, chosen), np.where(is_better, busiest, items)
-        least = np.minimum(work, least)
-    return chosen * height, items
+    item_bands = np.minimum(ceil_div(bands, _PARTS), most)
+    items = spread(ceil_div(bands, item_bands) * panels, units)
+    best = np.argmin(items * (item_bands * height + FILTER_PRODUCTS), axis=0)
+    places = best, np.arange(len(bands))
+    return item_bands[places] * height, items[places]
 
 
 def pack_taps(weight: FloatArray, bias: FloatArray | None, *, nr: int, inputs: int) -> FloatArray:
