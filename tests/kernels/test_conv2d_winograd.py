@@ -236,6 +236,20 @@ def test_tiles_are_shared_evenly_within_local_memory(local_bytes: int) -> None:
     assert (groups * panels)[4] > 1  # one panel, but 16 units to compute it
 
 
+def test_candidates_of_streamed_filters_fit_local_memory() -> None:
+    shape, weight = (1, 256, 14, 14), np.zeros((256, 256, 3, 3), np.float32)
+    op = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), tile=(4, 4))
+    graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
+    info = replace(device_info(8), local_memory_bytes=256 << 10)
+    found = list(iterate_candidates(graph.nodes[0], graph, info, (STREAMED,)))
+    assert {one.parameters["DEPTH"] for one in found} == {32, 64}
+    assert {one.parameters["TILE"] for one in found} == {2, 4}
+    for selection in found:
+        batches = STREAMED.describe(graph.nodes[0], graph, Boxes.whole(shape, 1), info, selection.parameters)
+        floats = [int(batch.local[0]) for batch in batches if batch.local is not None]
+        assert FLOAT_BYTES * max(floats) <= info.local_memory_bytes
+
+
 def test_taps_lie_channel_by_channel() -> None:
     weight = np.arange(3 * 2 * 2 * 3, dtype=np.float32).reshape(3, 2, 2, 3)
     packed = pack_taps(weight, np.array([7, 8, 9], np.float32), nr=2, inputs=4)
@@ -267,7 +281,7 @@ def test_candidates_fit_the_grid_and_local_memory() -> None:
     weight = np.zeros((24, 24, 3, 3), np.float32)
     op = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), tile=(2, 2))
     graph = one_node_graph(op, {"x": shape, "w": weight}, shape, constants=["w"])
-    for selection in iterate_candidates(graph.nodes[0], graph, info, (FUSED, STAGED)):
+    for selection in iterate_candidates(graph.nodes[0], graph, info, IMPLEMENTATIONS):
         parameters = selection.parameters
         tiles.add(parameters["TILE"])
         batches = selection.implementation.describe(
