@@ -49,6 +49,8 @@ class Arrangement(StrEnum):
     """Three: all inputs are transformed, multiplied point by point, and transformed back."""
 
 
+_ORDER = {way: place for place, way in enumerate(Arrangement)}
+"""Of arrangements that take as long."""
 _TRANSFORM_FLOPS = {2: 140, 3: 300, 4: 320}
 """Work of transforming one channel of a tile, in flops of the matrix product that take as long.
 
@@ -154,16 +156,17 @@ def _choose_sizes(layer: _Layer) -> Mapping[Arrangement, Parameters]:
     candidates: list[tuple[Parameters, int, int, int]] = []
     for tile, depth in layer.depths:
         tiles = -(-rows // tile) * -(-columns // tile)
-        filters = points_of(tile) * depth * outputs
+        points, panels = points_of(tile), -(-outputs // lanes)
+        filters = points * depth * outputs
         is_far = filters * FLOAT_BYTES >= _FETCHED_BYTES
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (depth + outputs)
         for vectors, height in _iterate_sizes(costs, lanes, outputs):
             sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
             parameters = {"TILE": tile, "FETCH": int(is_far and layer.is_fetching), **sizes}
             blocks = images * -(-tiles // height)
-            steps = points_of(tile) * depth * blocks * -(-outputs // sizes["NR"])
+            steps = points * depth * blocks * -(-panels // vectors)
             products = 2 * lanes * steps * (height * vectors + costs.step)
-            padded = points_of(tile) * blocks * height * (depth + outputs + 2 * STEP_PADDING)
+            padded = points * blocks * height * (depth + outputs + 2 * STEP_PADDING)
             moved = FLOAT_BYTES * read * filters + _count_moved(padded, costs)
             found = {Arrangement.STAGED: (products * costs.staged_gain[vectors] + moved, parameters)}
             if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
@@ -177,7 +180,7 @@ def _choose_sizes(layer: _Layer) -> Mapping[Arrangement, Parameters]:
         streamed = min(_list_streamed(layer, candidates, read), key=itemgetter(0))
         if streamed[0] < plain:
             best[Arrangement.STREAMED] = streamed
-    order = sorted(best, key=lambda way: (best[way][0], list(Arrangement).index(way)))
+    order = sorted(best, key=lambda way: (best[way][0], _ORDER[way]))
     return {way: best[way][1] for way in order}
 
 
