@@ -43,7 +43,7 @@ def halved(op: Pool2d = HALVE, **facts: object) -> tuple[Graph, dict[str, FloatA
 
 def select(row: Implementation, **parameters: int) -> Selection:
     """Return a row with these parameters and small ones besides."""
-    known = {**SMALL, "DEPTH": 32} if row is STREAMED else SMALL
+    known = {**SMALL, "NR": 4, "DEPTH": 32} if row is STREAMED else SMALL  # fits 32 KiB
     return Selection(implementation=row, parameters={**known, **parameters})
 
 
