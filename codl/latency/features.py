@@ -60,11 +60,15 @@ class Features:
         """All columns side by side, [count, names]."""
         return self.select(self.names)
 
+    def find(self, name: str) -> npt.NDArray[np.float64] | None:
+        """Return a column, [count], or None where no launch has it."""
+        return self.flops if name == FLOPS else self.columns.get(name)
+
     def select(self, names: Sequence[str]) -> FloatMatrix:
         """Return the columns of these names, zeros for those that no launch has."""
         chosen = np.zeros((len(self.flops), len(names)))
         for place, name in enumerate(names):
-            column = self.flops if name == FLOPS else self.columns.get(name)
+            column = self.find(name)
             if column is not None:
                 chosen[:, place] = column
         return chosen

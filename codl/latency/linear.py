@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.errors import ProfileError
-from codl.latency.features import FLOPS, Features, FloatMatrix
+from codl.latency.features import Features, FloatMatrix
 
 _SLACK = 1.5
 """By how much a feature may leave the range of the samples before a prediction is called extrapolated."""
@@ -39,7 +39,7 @@ class LinearModel:
         """Return times [count] of launches: no feature that costs nothing is looked at."""
         us = np.zeros(len(features.flops))
         for name, coefficient in zip(self.features, self.coefficients, strict=True):
-            column = features.flops if name == FLOPS else features.columns.get(name)
+            column = features.find(name)
             if coefficient and column is not None:
                 us += column * coefficient
         return us

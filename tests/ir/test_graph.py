@@ -1,6 +1,7 @@
 """Graphs as values: what tells one from another."""
 
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
@@ -22,6 +23,13 @@ def make_graph(*, epilogue: Epilogue = NO_EPILOGUE, op: Op = SOFTMAX) -> Graph:
 
 def test_fingerprint_is_of_equal_graphs_the_same() -> None:
     assert make_graph().fingerprint == replace(make_graph(), name="another").fingerprint
+
+
+def test_fingerprint_is_of_all_fields() -> None:
+    graph = make_graph(epilogue=RELU)
+    parts = [*map(repr, graph.nodes), *map(repr, graph.tensors.values())]
+    told = "".join([*parts, repr((graph.inputs, graph.outputs)), repr([])])
+    assert graph.fingerprint == sha256(told.encode()).hexdigest()
 
 
 @pytest.mark.parametrize(
