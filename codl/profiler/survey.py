@@ -158,8 +158,8 @@ class Survey:
         return find_quiet(readings, self.guard.quiet_seconds)
 
     def _read_stream(self) -> None:
-        groups = [[self.guard.call], [self._stream], [self.guard.call]]
-        self._streamed.append(self.guard.relate(*self.stopwatch.time_groups(groups)[0].tolist()))
+        groups = [[self._sweep], [self.guard.call], [self._stream], [self.guard.call]]
+        self._streamed.append(self.guard.relate(*self.stopwatch.time_groups(groups)[0, 1:].tolist()))
 
     def _make_sample(self, entry: _Entry) -> Sample:
         case = entry.task.case
