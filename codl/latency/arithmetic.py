@@ -7,15 +7,31 @@ import numpy as np
 
 from codl.catalog.spec import Selection
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Conv2d
+from codl.ir.ops import Concat, Conv2d, Pool2d, Reshape, Resize2d, ResizeMode, Unary
 from codl.ir.stacking import join_boxes
 from codl.latency.predictor import Predictor, Times
 from codl.latency.question import Question
 
 
+_LINEAR_FLOPS = 6
+"""Of a value between four others: three times the way from one to the next."""
+
+
 def count_value_flops(node: Node, graph: Graph) -> int | None:
     """Return the FLOPs of each value of an operator's output, by its definition; None: not known here."""
-    return 2 * prod(graph.shape(node.inputs[1])[1:]) if isinstance(node.op, Conv2d) else None
+    match node.op:
+        case Conv2d():
+            return 2 * prod(graph.shape(node.inputs[1])[1:])
+        case Pool2d(kernel=kernel):
+            return prod(kernel)
+        case Resize2d(mode=mode):
+            return _LINEAR_FLOPS if mode is ResizeMode.LINEAR else 0
+        case Unary():
+            return 1
+        case Concat() | Reshape():
+            return 0
+        case _:
+            return None
 
 
 def predict_arithmetic(
@@ -31,7 +47,7 @@ def predict_arithmetic(
     told: dict[tuple[int, int], float] = {}
     for place, question in enumerate(questions):
         value_flops = None if question.asks_memory else count_value_flops(question.node, graph)
-        for device, predictor in enumerate(predictors) if value_flops else ():
+        for device, predictor in enumerate(predictors) if value_flops is not None else ():
             flop_us = _find_flop_us(predictor, question.selections[device])
             if flop_us is not None:
                 told[place, device] = flop_us

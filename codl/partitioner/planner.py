@@ -41,7 +41,7 @@ METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
 _LEAST_GAIN = 0.02
 """A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
-_CLOSE = 0.0025
+_CLOSE = 0.0005
 """Ways that dynamic programming takes to be further apart than this are so by their prices too."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from codl.assets import profiles_dir
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.boxes import Boxes
-from codl.ir.ops import Conv2d
+from codl.ir.ops import Concat, Conv2d, Pool2d, Reshape, Resize2d, Unary
 from codl.ir.regions import OutputBoxes, Region
 from codl.latency.arithmetic import count_value_flops, predict_arithmetic
 from codl.latency.files import load_profile
@@ -19,12 +19,17 @@ from codl.latency.store import SIMULATED
 from tests.catalog.nodes import NODES, Sample, device_info
 from tests.latency.profiles import make_profile
 
-CONVOLUTIONS = {name: one for name, one in NODES.items() if isinstance(one.node.op, Conv2d)}
+TOLD = {
+    name: one
+    for name, one in NODES.items()
+    if isinstance(one.node.op, Concat | Conv2d | Pool2d | Reshape | Resize2d | Unary)
+}
 
 
 def _slice(known: Sample) -> OutputBoxes:
     whole = Region.whole(known.graph.shape("y"))
-    boxes = Boxes.of([whole, whole.cut(1, 0, 3), whole.cut(2, 0, max(1, whole.end[2] // 3))])
+    last = len(whole.end) - 1
+    boxes = Boxes.of([whole, whole.cut(1, 0, 3), whole.cut(min(2, last), 0, max(1, whole.end[-2] // 3))])
     return OutputBoxes.find(known.node, known.graph, boxes)
 
 
@@ -38,9 +43,9 @@ def _load_simulated() -> list[Predictor]:
     return [Predictor(profile, profile.info) for profile in map(load_profile, folders)]
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("name", TOLD)
 def test_values_take_the_flops_that_every_row_describes(name: str) -> None:
-    known, info = CONVOLUTIONS[name], device_info(16)
+    known, info = TOLD[name], device_info(16)
     out, each = _slice(known), count_value_flops(known.node, known.graph)
     accepted = {row.name: row.accepts(known.node, known.graph, info) for row in IMPLEMENTATIONS}
 
@@ -56,9 +61,9 @@ def test_values_take_the_flops_that_every_row_describes(name: str) -> None:
         assert np.array_equal(np.sum([batch.flops for batch in batches], axis=0), each * out.size)
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("name", TOLD)
 def test_arithmetic_tells_the_times_that_descriptions_tell(name: str) -> None:
-    known, predictors = CONVOLUTIONS[name], _load_simulated()
+    known, predictors = TOLD[name], _load_simulated()
     question = _ask(known, predictors)
 
     computed = predict_arithmetic([question], known.graph, predictors)
