@@ -1,19 +1,20 @@
 """When Winograd's minimal filtering pays, and by which sizes: the work of products, transforms and memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import inf
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.windows import has_constant_weights
 from codl.catalog.spec import Parameters, can_fetch, ceil_div
 from codl.catalog.winograd_costs import FAR_BYTES, FEW, MANY, MOVED_COST, READ_COST, Costs
+from codl.catalog.winograd_layer import Layer, list_sizes
 from codl.catalog.winograd_streamed import (
     FILTER_PRODUCTS,
     KERNEL,
@@ -35,6 +36,7 @@ from codl.catalog.winograd_tile import (
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
+from codl.ir.regions import IntArray
 from codl.machine import DeviceInfo, DeviceKind
 
 
@@ -105,7 +107,7 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[Arran
     costs = FEW if info.vector_registers <= FEW_REGISTERS else MANY
     is_large = min(image) >= _SMALL_IMAGE or inputs * outputs <= costs.most_filters
     sides = [side for side in (4, 3, 2) if (side < 4 or is_large) and are_on_grid(op, side)]
-    layer = _Layer(
+    layer = Layer(
         lanes=lanes,
         taps=taps_of(node, graph),
         outputs=outputs,
@@ -121,74 +123,44 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[Arran
     return {way: dict(parameters) for way, parameters in _choose_sizes(layer).items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layer:
-    """What the sizes of minimal filtering depend on."""
-
-    lanes: int
-    taps: int
-    """Products of an output in a plain sum."""
-    outputs: int
-    images: int
-    image: tuple[int, int]
-    """Rows and columns of the output."""
-    depths: tuple[tuple[int, int], ...]
-    """Tiles that the operator may be computed in, and the sums of one point of each."""
-    costs: Costs
-    may_stream: bool
-    """Whether filters may be transformed when they are read."""
-    is_fetching: bool
-    """Whether the device can ask for memory ahead."""
-    local_bytes: int
-    """Of local memory that a work-group may take."""
-    units: int
-    """Compute units."""
-
-
 @lru_cache(maxsize=1024)
-def _choose_sizes(layer: _Layer) -> Mapping[Arrangement, Parameters]:
+def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
     lanes, outputs, images = layer.lanes, layer.outputs, layer.images
     (rows, columns), weights = layer.image, layer.taps * layer.outputs
     costs = layer.costs
     read = costs.far_read if weights * FLOAT_BYTES >= FAR_BYTES else READ_COST
     plain = 2 * weights * images * rows * columns * _PLAIN_COST + read * FLOAT_BYTES * weights
     best: dict[Arrangement, tuple[float, Parameters]] = {}
-    candidates: list[tuple[Parameters, int, int, int]] = []
+
+    def weigh(way: Arrangement, total: float, parameters: Parameters) -> None:
+        if total < (best[way][0] if way in best else plain):
+            best[way] = total, parameters
+
+    streamed: list[_Amounts] = []
     for tile, depth in layer.depths:
         tiles = -(-rows // tile) * -(-columns // tile)
         points, panels = points_of(tile), -(-outputs // lanes)
         filters = points * depth * outputs
         is_far = filters * FLOAT_BYTES >= _FETCHED_BYTES
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (depth + outputs)
-        for vectors, height in _iterate_sizes(costs, lanes, outputs):
-            sizes = {"MR": height, "NR": vectors * lanes, "VECTOR": lanes}
-            parameters = {"TILE": tile, "FETCH": int(is_far and layer.is_fetching), **sizes}
+        reading = transforms + FLOAT_BYTES * read * filters
+        for parameters in list_sizes(costs, lanes, outputs <= lanes, tile, is_far and layer.is_fetching):
+            height, vectors = parameters["MR"], parameters["NR"] // lanes
             blocks = images * -(-tiles // height)
-            steps = points * depth * blocks * -(-panels // vectors)
-            products = 2 * lanes * steps * (height * vectors + costs.step)
+            products = 2 * lanes * points * depth * blocks * -(-panels // vectors)
+            products *= height * vectors + costs.step
             padded = points * blocks * height * (depth + outputs + 2 * STEP_PADDING)
-            moved = FLOAT_BYTES * read * filters + _count_moved(padded, costs)
-            found = {Arrangement.STAGED: (products * costs.staged_gain[vectors] + moved, parameters)}
+            staged = products * costs.staged_gain[vectors] + _count_moved(padded, costs)
+            weigh(Arrangement.STAGED, staged + reading, parameters)
             if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
-                found[Arrangement.FUSED] = products + _count_fused(filters, blocks, costs, read), parameters
-            for way, (total, chosen) in found.items():
-                if total + transforms < best.get(way, (plain,))[0]:
-                    best[way] = total + transforms, chosen
-            if layer.may_stream and is_far:  # others stay transformed in a core's own cache
-                candidates.append((parameters, depth, tiles, transforms))
-    if candidates:
-        streamed = min(_list_streamed(layer, candidates, read), key=itemgetter(0))
-        if streamed[0] < plain:
-            best[Arrangement.STREAMED] = streamed
+                fused = products + _count_fused(filters, blocks, costs, read)
+                weigh(Arrangement.FUSED, fused + transforms, parameters)
+        if layer.may_stream and is_far:  # others stay transformed in a core's own cache
+            streamed.append(_Amounts(tile=tile, depth=depth, tiles=tiles, transforms=transforms))
+    if streamed:
+        weigh(Arrangement.STREAMED, *_choose_streamed(layer, streamed, read))
     order = sorted(best, key=lambda way: (best[way][0], _ORDER[way]))
     return {way: best[way][1] for way in order}
-
-
-def _iterate_sizes(costs: Costs, lanes: int, outputs: int) -> Iterator[tuple[int, int]]:
-    """Yield vectors of a panel and tiles of a register tile; panels wider than all outputs are left out."""
-    for (width, vectors), heights in costs.heights.items():
-        if width == lanes and (vectors == 1) == (outputs <= lanes):
-            yield from ((vectors, height) for height in heights)
 
 
 def _count_fused(filters: int, passes: int, costs: Costs, read: float) -> float:
@@ -206,34 +178,88 @@ def _count_moved(floats: int, costs: Costs) -> float:
     return FLOAT_BYTES * (MOVED_COST * (floats - far) + costs.far_moved * far)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Amounts:
+    """What a layer does in tiles of some side."""
+
+    tile: int
+    depth: int
+    """Sums of one point."""
+    tiles: int
+    """Of an image."""
+    transforms: int
+    """Work of transforming inputs and results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Streamed:
+    """Sizes of filters that are transformed when they are read: [count] each, as arrays."""
+
+    each: Sequence[Parameters]
+    arrays: Mapping[str, Any]
+    """By name."""
+    vectors: IntArray
+    points: IntArray
+    sides: IntArray
+    """Place among the sides of tiles."""
+    sums: npt.NDArray[np.float64]
+    """Work through memory of each step."""
+
+
+@lru_cache(maxsize=64)
 def _list_streamed(
-    layer: _Layer, candidates: Sequence[tuple[Parameters, int, int, int]], read: float
-) -> Iterator[tuple[float, Parameters]]:
-    """Yield the work of candidates whose filters are transformed when they are read, and their sizes.
+    costs: Costs, lanes: int, is_narrow: bool, tiles: tuple[int, ...], is_fetching: bool
+) -> _Streamed:
+    """Return the sizes that tiles of some sides may be computed in; other arguments as in `list_sizes`."""
+    each = [
+        {**sizes, "DEPTH": choose_depth(tile, sizes["NR"])}
+        for tile in tiles
+        for sizes in list_sizes(costs, lanes, is_narrow, tile, is_fetching)
+    ]
+    arrays: dict[str, Any] = {name: np.array([sizes[name] for sizes in each]) for name in each[0]}
+    height, vectors = arrays["MR"], arrays["NR"] // lanes
+    return _Streamed(
+        each=each,
+        arrays=arrays,
+        vectors=vectors,
+        points=np.asarray(points_of(arrays["TILE"])),
+        sides=np.searchsorted(-np.array(tiles), -arrays["TILE"]),
+        sums=2 * height * vectors / arrays["DEPTH"],
+    )
+
+
+def _choose_streamed(layer: Layer, amounts: Sequence[_Amounts], read: float) -> tuple[float, Parameters]:
+    """Return the least work of filters that are transformed when they are read, and its sizes.
 
     Products, transforms of filters and inputs, reading filters, and moving the inputs of all points. Infinite
     where local memory is too small.
 
     Args:
-        layer: What they compute.
-        candidates: Sizes, sums of one point, tiles of an image, work of transforms.
+        layer: What is computed.
+        amounts: By side of tiles, from the largest to the smallest.
         read: Work of reading a byte of filters.
     """
-    chosen = [{**one, "DEPTH": choose_depth(one["TILE"], one["NR"])} for one, *_ in candidates]
-    sizes: dict[str, Any] = {name: np.array([one[name] for one in chosen]) for name in chosen[0]}
-    _, depths, tiles, transforms = (np.array(values) for values in zip(*candidates, strict=True))
-    height, vectors, points = sizes["MR"], sizes["NR"] // layer.lanes, points_of(sizes["TILE"])
-    bands, panels = ceil_div(tiles, height), ceil_div(np.full(len(chosen), layer.outputs), sizes["NR"])
+    lanes, costs, outputs = layer.lanes, layer.costs, layer.outputs
+    known = _list_streamed(
+        costs, lanes, outputs <= lanes, tuple([one.tile for one in amounts]), layer.is_fetching
+    )
+    told = np.array([(one.depth, one.tiles, one.transforms) for one in amounts])
+    depths, tiles, transforms = told.take(known.sides, axis=0).T
+    sizes, vectors, points = known.arrays, known.vectors, known.points
+    height = sizes["MR"]
+    bands, panels = ceil_div(tiles, height), -(-outputs // sizes["NR"])
     item_tiles, items = share_tiles(
         bands, layer.images * panels, sizes, local_bytes=layer.local_bytes, units=layer.units
     )
-    sums = 2 * height * vectors / sizes["DEPTH"]  # through memory
-    step = np.maximum(height * vectors, _LEAST_STEP) + sums + layer.costs.step
+    step = np.maximum(height * vectors, _LEAST_STEP) + known.sums + costs.step
     products = item_tiles / height * step + FILTER_PRODUCTS * vectors
-    work = 2 * layer.lanes * points * depths * products * items * layer.units
-    work += FLOAT_BYTES * read * depths * TAPS * layer.outputs + transforms
-    moved = points * layer.images * bands * height * depths
-    fits = most_tiles(sizes, layer.local_bytes) >= height
-    for place, parameters in enumerate(chosen):
-        total = float(work[place]) + _count_moved(int(moved[place]), layer.costs)
-        yield total if fits[place] else inf, parameters
+    work = 2 * lanes * points * depths * products * items * layer.units
+    work += FLOAT_BYTES * read * depths * TAPS * outputs + transforms
+    moved = (points * layer.images * bands * height * depths).tolist()
+    fits = (most_tiles(sizes, layer.local_bytes) >= height).tolist()
+    totals = [
+        us + _count_moved(floats, costs) if is_fitting else inf
+        for us, floats, is_fitting in zip(work.tolist(), moved, fits, strict=True)
+    ]
+    least = min(totals)
+    return least, known.each[totals.index(least)]

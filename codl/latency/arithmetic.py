@@ -12,7 +12,6 @@ from codl.ir.stacking import join_boxes
 from codl.latency.predictor import Predictor, Times
 from codl.latency.question import Question
 
-
 _LINEAR_FLOPS = 6
 """Of a value between four others: three times the way from one to the next."""
 
