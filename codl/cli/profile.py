@@ -29,7 +29,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="60 seconds for each device")
     parser.add_argument(
-        "--stale", action="store_true", help="measure only kernels that changed since the profile was made"
+        "--stale",
+        action="store_true",
+        help="measure only kernels that are new or changed since the profile was made",
     )
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="write profiles below this folder, not to the user's own"

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.cli.output import print_json, print_message, print_table
 from codl.devices.drivers import select_devices
 from codl.devices.opencl import Device, open_device
@@ -25,7 +25,7 @@ from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
 from codl.profiler.networks import sum_networks
 from codl.profiler.pairs import Acquaintance
-from codl.profiler.workload import load_pairs, load_workload
+from codl.profiler.workload import load_pairs, load_workload, share_out
 
 DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0
 _LOOKS = 3
@@ -84,7 +84,7 @@ def _profile(
             raise ProfileError(
                 f"{folder}: got no profile of {info.name}, expected one to renew; leave out --stale"
             )
-        rows = old.find_stale()
+        rows = (*old.find_stale(), *_find_unlearned(old))
         if not rows:
             print_message(f"{info.name}: no kernel has changed since its profile was made")
             return None
@@ -110,6 +110,15 @@ def _profile(
         )
     print_message(f"{info.name}: {folder / DEVICE_FILE}")
     return outcome
+
+
+def _find_unlearned(old: DeviceProfile) -> Iterator[str]:
+    """Yield the implementations over several nodes that a profile knows nothing of and that can be measured.
+
+    They count only where they have a predictor, so those that came after the profile would never be used.
+    """
+    known = (work.row.name for work in share_out(load_pairs(), old.info, PAIRS))
+    return (name for name in known if name not in old.rows)
 
 
 def _load_old(folder: Path, device: Device) -> DeviceProfile | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codl.catalog.table import PAIRS
 from codl.cli.main import main
 from codl.cli.profile import parse_seconds
 from codl.devices.drivers import OpenedDevice
@@ -14,6 +15,7 @@ from codl.latency.files import DEVICE_FILE, load_profile, save_profile
 from codl.latency.profile import DeviceKey
 from codl.latency.store import user_folder
 from codl.profiler.log import claim_machine, name_log
+from codl.profiler.workload import load_pairs, share_out
 from tests.latency.profiles import make_profile
 from tests.profiler.layers import small_layers
 
@@ -144,6 +146,29 @@ def test_stale_renews_only_what_has_changed(
     capsys.readouterr()
     assert main(["profile", "--devices", info.name, "--stale"]) == 0
     assert "no kernel has changed" in capsys.readouterr().err
+
+
+def test_stale_learns_rows_over_several_nodes_that_came_later(
+    cache: Path,
+    devices: tuple[OpenedDevice, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    info = devices[0].info
+    later = "conv2d_patch_pool__buffer"
+    pairs = [work.layers[0] for work in share_out(load_pairs(), info, PAIRS) if work.row.name == later]
+    if not pairs:
+        pytest.skip(f"{info.name} computes no pair in one launch")
+    old = make_profile(info)
+    save_profile(
+        replace(old, rows={name: row for name, row in old.rows.items() if name != later}), user_folder(info)
+    )
+    monkeypatch.setattr("codl.cli.profiling.load_workload", tuple)
+    monkeypatch.setattr("codl.cli.profiling.load_pairs", lambda: tuple(pairs))
+
+    assert main(["profile", "--devices", info.name, "--stale", "--budget", "3s", "--json"]) == 0
+
+    assert later in load_profile(user_folder(info)).rows
 
 
 def test_stale_renews_a_shipped_profile_into_the_users_own(
