@@ -29,6 +29,12 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def measure_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `codl profile` measure small layers, and nothing over several nodes."""
+    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
+    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400), (" 2m", 120)]
 )
@@ -49,8 +55,7 @@ def test_profile_is_measured_reported_and_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     info = devices[0].info
-    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
-    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
+    measure_little(monkeypatch)
     command = ["profile", "--devices", info.name, "--budget", "3s", "--json"]
 
     assert main(command) == 0
@@ -79,8 +84,7 @@ def test_neighbours_are_reported_as_they_are_kept(
     infos = [opened.info for opened in devices[:2]]
     if len(infos) < 2:
         pytest.skip("one device")
-    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
-    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
+    measure_little(monkeypatch)
     monkeypatch.setattr("codl.cli.profiling._LOOKS", 1)
 
     assert (
@@ -132,8 +136,7 @@ def test_stale_renews_only_what_has_changed(
     fresh = make_profile(info)
     row = "elementwise_unary__buffer"
     save_profile(fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), user_folder(info))
-    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
-    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
+    measure_little(monkeypatch)
 
     assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
 
@@ -149,10 +152,7 @@ def test_stale_renews_only_what_has_changed(
 
 
 def test_stale_learns_rows_over_several_nodes_that_came_later(
-    cache: Path,
-    devices: tuple[OpenedDevice, ...],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    cache: Path, devices: tuple[OpenedDevice, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = devices[0].info
     later = "conv2d_patch_pool__buffer"
@@ -185,8 +185,7 @@ def test_stale_renews_a_shipped_profile_into_the_users_own(
         fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), shipped / user_folder(info).name
     )
     monkeypatch.setattr("codl.latency.store.profiles_dir", lambda: shipped)
-    monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
-    monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
+    measure_little(monkeypatch)
 
     assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
 
