@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyopencl as cl
 
 from codl.catalog.spec import Parameters
 from codl.devices.awake import attentive_host
+from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device
-from codl.devices.timing import Rounds, Row, Sampler, time_call
+from codl.devices.timing import Sampler, interleave, time_call
 from codl.machine import DeviceKind, Peaks
 
 COMPUTE, MEMORY = "compute", "memory"
@@ -34,7 +36,15 @@ _LOOP_PRODUCTS = 20_000_000
 """Multiply-adds of one work-item of a loop: 0.2 to 4 ms on vector units."""
 _LEAST_SECONDS = 1e-3
 """A reference takes about this long: many times a launch, short beside a round."""
-_LEAST_TRIALS, _MOST_TRIALS = 10, 60
+_LEAST_TRIALS = 10
+_FASTEST: Mapping[str, Any] = {
+    "warmup": 1,
+    "least_rounds": _LEAST_TRIALS,
+    "most_rounds": 60,
+    "pause_seconds": 0.0,
+    "until_settled": True,
+}
+"""How `interleave` looks for the shortest times there are."""
 _MOST_SECONDS, _LOOP_SECONDS = 3.0, 0.3
 _FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27))
 """Bytes over which the stream runs to find the bandwidth of each cache and of memory."""
@@ -57,18 +67,18 @@ class References:
         """How much each reference does: what compares samples of two samplers divides by it."""
         compute = prepare_fma(device, lanes=self.lanes, rounds=rounds)
         memory = prepare_stream(device, lanes=self.lanes, footprint=_FOOTPRINTS[-2], rounds=1, copies=True)
+        self._part = time_call(self._prepare_part(self.lanes))
         self.sampler = Sampler({COMPUTE: time_call(compute), MEMORY: time_call(memory)})
 
     def measure_peaks(self) -> Peaks:
         """Return the highest rates of the device: multiply-adds by vector width, bytes by footprint.
 
+        Multiply-adds count for all of the device in the fullest vectors, for others by how one core does.
+
         Source:
             The device itself: ratios to the references in its better runs, times their quiet times.
         """
-        rows = {
-            f"fma {lanes}": time_call(prepare_fma(self.device, lanes=lanes, rounds=self._fma_rounds))
-            for lanes in LANES
-        }
+        rows = {f"fma {lanes}": time_call(self._prepare_part(lanes)) for lanes in LANES}
         walks = {size: max(1, (32 << 20) // size) for size in _FOOTPRINTS}
         for size, rounds in walks.items():
             for kind in ("read", "copy"):
@@ -76,15 +86,16 @@ class References:
                     self.device, lanes=self.lanes, footprint=size, rounds=rounds, copies=kind == "copy"
                 )
                 rows[f"{kind} {size}"] = time_call(stream)
-        taken = self._take_fastest(rows)
+        taken = self.sampler.take(rows, **_FASTEST, most_seconds=_MOST_SECONDS)
         quiet = {name: float(taken.seconds[name].min()) for name in (COMPUTE, MEMORY)}
 
         def seconds(name: str, reference: str) -> float:
             return taken.settled_ratio(name, reference) * quiet[reference]
 
+        flops = self._count_flops(count_items(self.device), self.lanes) / quiet[COMPUTE]
         return Peaks(
             flops={
-                lanes: self._count_flops(lanes, self._fma_rounds) / seconds(f"fma {lanes}", COMPUTE)
+                lanes: flops * lanes / self.lanes * taken.settled_ratio(f"fma {self.lanes}", f"fma {lanes}")
                 for lanes in LANES
             },
             bandwidth=tuple(
@@ -98,7 +109,8 @@ class References:
     def measure_loop(self, source: str, parameters: Parameters, depth: int, peaks: Peaks) -> float:
         """Return how many floating-point operations a second an inner loop reaches on the whole device.
 
-        On a machine so busy that its fastest runs do not agree, that is the device's peak.
+        Of a CPU one core runs it, beside multiply-adds on one core: that share of the device's peak. On a
+        machine so busy that the fastest runs do not agree, it is the peak itself.
 
         Args:
             source: Reference kernel of the loop.
@@ -108,49 +120,56 @@ class References:
 
         Raises:
             BuildError: The driver refused the kernel.
+
+        Source:
+            Launches of one work-item for each of Intel's two threads: for seconds at a time one thread runs
+            both, and no round of many tells what two threads reach. One core alone is the same each time.
         """
         run, flops = prepare_loop(self.device, source, parameters, depth)
-        taken = self._take_fastest({"loop": time_call(run)}, most_seconds=_LOOP_SECONDS)
+        rows = {"loop": time_call(run), "part": self._part}
+        taken = interleave(rows, **_FASTEST, most_seconds=_LOOP_SECONDS)
         if not taken.is_settled:  # too busy a machine to know
             return max(peaks.flops.values())
-        return flops / (taken.settled_ratio("loop", COMPUTE) * peaks.reference_seconds[COMPUTE])
+        share = flops / self._count_flops(count_part(self.device), self.lanes)
+        return peaks.flops[self.lanes] * share * taken.settled_ratio("part", "loop")
 
-    def _take_fastest(self, rows: Mapping[str, Row], *, most_seconds: float = _MOST_SECONDS) -> Rounds:
-        return self.sampler.take(
-            rows,
-            warmup=1,
-            least_rounds=_LEAST_TRIALS,
-            most_rounds=_MOST_TRIALS,
-            most_seconds=most_seconds,
-            pause_seconds=0.0,
-            until_settled=True,
-        )
+    def _prepare_part(self, lanes: int) -> Callable[[], None]:
+        items = count_part(self.device)
+        return prepare_fma(self.device, lanes=lanes, rounds=self._fma_rounds, items=items)
 
-    def _count_flops(self, lanes: int, rounds: int) -> float:
-        return 2.0 * count_items(self.device) * _CHAINS * lanes * rounds
+    def _count_flops(self, items: int, lanes: int) -> float:
+        return 2.0 * items * _CHAINS * lanes * self._fma_rounds
 
 
 def prepare_loop(
     device: Device, source: str, parameters: Parameters, depth: int
 ) -> tuple[Callable[[], None], float]:
-    """Return a call that runs an inner loop on data next to the core, and its floating-point operations."""
+    """Return a call that runs an inner loop on data next to the core, and its floating-point operations.
+
+    It fills one core of a CPU, and any other device whole.
+    """
     built = {name: parameters[name] for name in LOOPS[source]}
     rows, channels = built["MR"], built.get("NR", built.get("VECTORS", 1) * built["VECTOR"])
-    items, most = count_items(device), _LOOP_FLOATS // (rows + channels) // 16 * 16
+    items, most = count_part(device), _LOOP_FLOATS // (rows + channels) // 16 * 16
     walks = -(-depth // most)
     depth = -(-depth // walks)
-    rng = np.random.default_rng(0)
     kernel = device.kernel(source, source.rpartition("/")[2].removesuffix(".cl"), built)
     buffers = [
         device.allocate(items * rows * channels),
-        device.upload(rng.standard_normal(rows * depth, np.float32)),
-        device.upload(rng.standard_normal((1 + depth) * channels, np.float32)),
+        *(device.upload(_draw_aligned(floats)) for floats in (rows * depth, (1 + depth) * channels)),
     ]
     products = rows * channels * depth * walks
     tiles = max(1, _LOOP_PRODUCTS // products)
     kernel.set_args(*buffers, np.int32(depth), np.int32(walks), np.int32(tiles))
     run = _prepare(device, kernel, items, 1, keep=buffers)
     return run, 2.0 * items * products * tiles
+
+
+def _draw_aligned(floats: int) -> npt.NDArray[np.float32]:
+    """Return normal values where vectors meet one line of a cache each, as packed weights do."""
+    values = allocate_host(floats)
+    values[:] = np.random.default_rng(0).standard_normal(len(values), np.float32)
+    return values
 
 
 def count_items(device: Device) -> int:
@@ -160,9 +179,14 @@ def count_items(device: Device) -> int:
     return device.info.units * _count_group(device) * 8
 
 
-def prepare_fma(device: Device, *, lanes: int, rounds: int) -> Callable[[], None]:
-    """Return a call that runs the compute-bound reference and waits for it."""
-    items, group = count_items(device), _count_group(device)
+def count_part(device: Device) -> int:
+    """Return how many work-items keep one core of a CPU busy, or any other device."""
+    return 1 if device.info.kind is DeviceKind.CPU else count_items(device)
+
+
+def prepare_fma(device: Device, *, lanes: int, rounds: int, items: int | None = None) -> Callable[[], None]:
+    """Return a call that runs the compute-bound reference and waits for it, on every unit by default."""
+    items, group = items or count_items(device), _count_group(device)
     kernel = device.kernel(_FMA, "reference_fma__buffer", {"VECTOR": lanes, "GROUP": group})
     dst = device.allocate(items)
     kernel.set_args(dst, np.float32(0.999), np.int32(rounds))
