@@ -73,7 +73,9 @@ class References:
     def measure_peaks(self) -> Peaks:
         """Return the highest rates of the device: multiply-adds by vector width, bytes by footprint.
 
-        Multiply-adds count for all of the device in the fullest vectors, for others by how one core does.
+        Multiply-adds count for all of the device in the widest vectors that fill a register, for others by
+        how one core does. Wider ones are as fast as narrower ones: here they need more registers than there
+        are, in another kernel they may not.
 
         Source:
             The device itself: ratios to the references in its better runs, times their quiet times.
@@ -93,11 +95,12 @@ class References:
             return taken.settled_ratio(name, reference) * quiet[reference]
 
         flops = self._count_flops(count_items(self.device), self.lanes) / quiet[COMPUTE]
+        rates = [
+            flops * lanes / self.lanes * taken.settled_ratio(f"fma {self.lanes}", f"fma {lanes}")
+            for lanes in LANES
+        ]
         return Peaks(
-            flops={
-                lanes: flops * lanes / self.lanes * taken.settled_ratio(f"fma {self.lanes}", f"fma {lanes}")
-                for lanes in LANES
-            },
+            flops=dict(zip(LANES, np.maximum.accumulate(rates).tolist(), strict=True)),
             bandwidth=tuple(
                 (size, size * rounds / min(seconds(f"{kind} {size}", reference) for kind in ("read", "copy")))
                 for size, rounds in walks.items()
