@@ -5,56 +5,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.partitioner.arrays import Flags, Floats
-from codl.partitioner.ledger import Words
-from codl.partitioner.states import States
+from codl.partitioner.arrays import Floats, Ints
+from codl.partitioner.states import Columns, States
 
 BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""
 _LOOKED_AT = 3
 """As many times as many are looked at, for equal ones among them."""
+_FEW = 128
+"""So many are sorted at once, which takes no longer than to seek those first that are looked at."""
 
 
 @dataclass(slots=True)
 class Arrivals:
     """Ways to reach a place: arrays over many of them."""
 
-    before: range
-    """The states they come from."""
-    told: Floats
-    """[device + 6, state, candidate] All that is known of each way, in the order of `Columns`."""
-    marks: Words
-    """[state, candidate] Equal where what is read on is divided alike."""
-    state: int | None = None
-    """One that is followed further by the last candidate, whatever is better."""
-
-    @property
-    def count(self) -> int:
-        """Number of ways."""
-        return self.marks.size
-
-
-class Columns:
-    """Where it stands what is known of a way.
-
-    Args:
-        devices: How many there are.
-    """
-
-    def __init__(self, devices: int) -> None:
-        self.clock = slice(0, devices)
-        """When each device has done what it has to do."""
-        self.rankings = (devices, devices + 1)
-        """The smaller, the better."""
-        self.host_us = devices + 2
-        """When the host goes on."""
-        self.met = devices + 3
-        """Which set of devices the host waits for first, as `MoveCosts` numbers it."""
-        self.before = devices + 4
-        """The state that it comes from."""
-        self.candidate = devices + 5
-        """What is done then, as the ledger numbers it."""
-        self.count = devices + 6
+    ways: Floats
+    """[device + 4, way] All that is known of each, as in `Columns`."""
+    place: int
+    """Where they lead to: the position behind the last unit."""
+    followed: int | None = None
+    """One that is followed further whatever is better."""
 
 
 class Beam:
@@ -62,64 +33,59 @@ class Beam:
 
     Args:
         arrivals: All ways to the place.
-        states: Those of all places before.
-        sets: [set, device] Whether the set with a number has a device, as in `MoveCosts`.
-        width: As how many are kept in each ranking.
+        columns: What is known of them.
+        width: As how many are kept in each of two rankings.
     """
 
-    def __init__(self, arrivals: Sequence[Arrivals], states: States, sets: Flags, *, width: int) -> None:
-        self._arrivals, self._states, self._sets = arrivals, states, sets
-        self._width, self._columns = width, Columns(states.clock.shape[1])
-        self._told = np.concatenate([one.told.reshape(len(one.told), -1) for one in arrivals], axis=1)
-        self._marks = np.concatenate([one.marks.ravel() for one in arrivals])
+    def __init__(self, arrivals: Sequence[Arrivals], columns: Columns, *, width: int) -> None:
+        self._arrivals, self._columns, self._width = arrivals, columns, width
+        self._ways = np.concatenate([one.ways for one in arrivals], axis=1)
 
-    def select(self) -> tuple[range, int | None]:
+    def select(self, states: States) -> tuple[range, int | None]:
         """Add the earliest states, and those with the least work behind them; return where they stand.
 
         With them comes one that is followed whatever is better, and its place; None where there is none.
         """
-        found: dict[object, int] = {}
-        # One device may be ahead for now: a branch is done, and another one is left for the others.
-        for column in self._columns.rankings:
-            self._add_best(self._told[column], found)
-        row, start = None, 0
+        places, start, is_followed = self._find_best(), 0, False
         for one in self._arrivals:
-            if one.state is not None:
-                place = start + (one.state - one.before.start + 1) * one.told.shape[2] - 1
-                key = self._marks.item(place), *self._told[self._columns.clock, place].tolist()
-                found.setdefault(key, place)
-                row = list(found).index(key)
-            start += one.count
-        kept = self._arrive(list(found.values()))
-        return kept, None if row is None else kept[row]
+            if one.followed is not None:
+                places.append(start + one.followed)
+                is_followed = True
+            start += one.ways.shape[1]
+        columns, ways = self._columns, self._ways.take(places, axis=1)
+        # Equal ones are kept once, where they were found first.
+        keys = list(
+            zip(ways.view(np.int64)[columns.marks].tolist(), *ways[columns.clock].tolist(), strict=True)
+        )
+        rows = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+        if len(rows) < len(keys):
+            chosen = sorted(rows.values())
+            ways = ways.take(chosen, axis=1)
+            rows = {keys[place]: row for row, place in enumerate(chosen)}
+        kept = states.follow(ways)
+        return kept, kept[rows[keys[-1]]] if is_followed else None
 
-    def _add_best(self, ranking: Floats, found: dict[object, int]) -> None:
-        """Add as many ways as the beam is wide: the first in a ranking, of equal cuts the first only."""
-        width = self._width
-        many = _LOOKED_AT * width
-        if len(ranking) > many:
-            chosen = ranking.argpartition(many - 1)[:many]
-            chosen = chosen.take(ranking.take(chosen).argsort(kind="stable"))
-        else:
-            chosen = ranking.argsort(kind="stable")
-        seen: set[int] = set()
-        clocks = zip(*self._told[self._columns.clock].take(chosen, axis=1).tolist(), strict=True)
-        marks = self._marks.take(chosen).tolist()
-        for place, mark, us in zip(chosen.tolist(), marks, clocks, strict=True):
-            if mark in seen:
-                continue
-            seen.add(mark)
-            found.setdefault((mark, *us), place)
-            if len(seen) >= width:
-                break
+    def _find_best(self) -> list[int]:
+        """Return as many ways as the beam is wide of each ranking: of equal cuts the first only.
 
-    def _arrive(self, places: Sequence[int]) -> range:
-        """Add the states that some ways lead to, counted through all arrivals; return where they stand."""
-        states, columns, told = self._states, self._columns, self._told.take(places, axis=1)
-        before, done = (told[column].astype(np.int64) for column in (columns.before, columns.candidate))
-        changes = states.ledger.changes.take(done, axis=0)
-        owned = np.where(changes < 0, states.owned.take(before, axis=0), changes)
-        is_met = self._sets.take(told[columns.met].astype(np.int64), axis=0)
-        met = np.where(is_met, states.firsts.take(done)[:, None], states.met.take(before, axis=0))
-        clock, host_us = told[columns.clock].T, told[columns.host_us]
-        return states.add(clock, host_us, met, owned, before=before, done=done)
+        One device may be ahead for now: a branch is done, and another one is left for the others. So beside
+        the earliest those are found that have done the least work.
+        """
+        clock, marks = self._ways[self._columns.clock], self._ways.view(np.int64)[self._columns.marks]
+        work = np.add.reduce(clock, axis=0)
+        found: list[int] = []
+        for ranking in (np.maximum.reduce(clock, axis=0) + 1e-6 * work, work):
+            places, best = self._rank(ranking), dict[int, int]()
+            for place, mark in zip(places.tolist(), marks.take(places).tolist(), strict=True):
+                if best.setdefault(mark, place) == place and len(best) == self._width:
+                    break
+            found += best.values()
+        return found
+
+    def _rank(self, ranking: Floats) -> Ints:
+        """Return the ways that are looked at, those first with the least of what is told of each."""
+        many = _LOOKED_AT * self._width
+        if len(ranking) <= max(_FEW, many):
+            return ranking.argsort(kind="stable")[:many]
+        chosen = ranking.argpartition(many - 1)[:many]
+        return chosen.take(ranking.take(chosen).argsort(kind="stable"))

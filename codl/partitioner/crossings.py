@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codl.partitioner.arrays import Floats, Ints
-from codl.partitioner.ledger import Ledger, Words
+from codl.partitioner.ledger import Ledger
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.sending import Sizes
 
@@ -18,12 +18,12 @@ from codl.partitioner.sending import Sizes
 class Crossing:
     """What each device reads of what another one has; sets of devices by their numbers in `MoveCosts`."""
 
-    waits: Ints
-    """[source] The reader by itself as a set."""
+    readers_of: Ints
+    """[set of sources] The set of their readers."""
     sources_of: Ints
     """[set of readers] The set of their sources."""
-    held: Ints
-    """[set of readers] The devices that the host waits for to map memory for them."""
+    held: Ints | None
+    """[set of readers] The devices that the host waits for to map memory for them; None: it never does."""
     readers: Ints
     """[pair] Those who read something."""
     host_us: Floats | None
@@ -69,7 +69,7 @@ class Crossings:
             ledger.owners,
             table[:, 0],
             table[:, devices],
-            table[:, devices.stop : -1],
+            table[:, devices.stop :],
             marks=ledger.marks,
             count=count,
         )
@@ -81,8 +81,6 @@ class Crossings:
         """[row] What a division adds to a pair's place."""
         self.parts: Ints = reads.numbers
         """[row] What a part that is read adds to it."""
-        self.published: Ints = table[:, -1]
-        """[row] Position of the step that published a division."""
         self.crossings = [
             self._cross(divisions, first, reads, second, shift=shift) for shift in range(1, moves.count)
         ]
@@ -96,13 +94,14 @@ class Crossings:
         )
         is_more |= (reads.axes.take(sent) != reads.axes.take(read))[:, None]
         is_missing = np.concatenate([is_read, is_more & is_read.take(read, axis=0)])
-        self.missing: list[Ints] = list((is_missing * moves.weights).T.copy())
-        """By device, [pair] the device by itself as a set, if it lacks something of a part that was sent the
+        self.missing: Ints = (is_missing * moves.weights).T.ravel()
+        """[(device, pair)] The device by itself as a set, if it lacks something of a part that was sent the
         other one before; else nobody."""
         starts += len(is_read)
         starts[reads.numbers[0]] = 0  # nothing, sent before anything is read
-        self.sent_starts: Ints = starts.take(reads.numbers)
-        """[row] What a part that was sent adds to the place of a pair."""
+        places = np.arange(moves.count) * len(is_missing)
+        self.sent_starts: Ints = starts.take(reads.numbers)[:, None] + places
+        """[row, device] What a part that was sent adds to the place of a device and a pair."""
 
     def _cross(self, divisions: _Parts, first: Ints, reads: _Parts, second: Ints, *, shift: int) -> Crossing:
         """Return what is sent for pairs of divisions and parts that are read."""
@@ -116,9 +115,9 @@ class Crossings:
         is_any = (is_apart | (common > 0)) & (high > low) & (wanted_high > wanted_low)
         moves, is_held = self._moves, self._moves.held[sources, readers]
         told = {
-            "waits": moves.weights[(readers + shift) % self._count],
+            "readers_of": moves.sets @ moves.weights[(readers + shift) % self._count],
             "sources_of": moves.sets @ moves.weights[sources],
-            "held": (moves.sets @ is_held) @ moves.weights,
+            "held": (moves.sets @ is_held) @ moves.weights if is_held.any() else None,
             "readers": is_any @ moves.weights,
         }
         if moves.is_free:
@@ -152,7 +151,7 @@ class Crossings:
         return np.where(part > 0, us, 0.0)
 
 
-def _find_parts(tensors: Ints, axes: Ints, low: Ints, high: Ints, *, marks: Words, count: int) -> _Parts:
+def _find_parts(tensors: Ints, axes: Ints, low: Ints, high: Ints, *, marks: Ints, count: int) -> _Parts:
     """Return what rows tell of, each once: rows with equal marks tell of the same."""
     _, rows, numbers = np.unique(marks, return_index=True, return_inverse=True)
     order = tensors.take(rows).argsort(kind="stable")

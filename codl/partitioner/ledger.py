@@ -7,7 +7,6 @@ import numpy as np
 from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import WHOLE
 
-Words = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 _ODD = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """Shifts and factors after which every bit of a word depends on all bits it had.
@@ -28,19 +27,18 @@ class Ledger:
 
     def __init__(self, devices: int, columns: Mapping[str, int], last_reads: Mapping[str, int]) -> None:
         self._columns, self._last_reads = columns, last_reads
-        self.divisions: Ints = np.zeros((0, 2 + 2 * devices), np.int64)
-        """[row, ...] The axis, where each device's interval begins, where it ends; the position of the step
-        that published it."""
+        self.divisions: Ints = np.zeros((0, 1 + 2 * devices), np.int64)
+        """[row, ...] The axis, where each device's interval begins, where it ends."""
         self.owners: Ints = np.zeros(0, np.int64)
         """[row] Number of the tensor that is divided."""
-        self.marks: Words = np.zeros(0, np.uint64)
+        self.marks: Ints = np.zeros(0, np.int64)
         """[row] Equal where a tensor is divided alike; sums of them tell sets apart."""
         self.tensors: list[str] = [""]
         """By number; the first stands for none."""
         self._numbers: dict[str, int] = {}
         self.readers: Ints = np.zeros(1, np.int64)
         """[row] Number of the tensor that is read."""
-        self.read_marks: Words = np.zeros(1, np.uint64)
+        self.read_marks: Ints = np.zeros(1, np.int64)
         """[row] Equal where the same is read of a tensor."""
         self.axes: Ints = np.array([WHOLE])
         """[row] Along which the intervals lie that are read; in the first row nothing is."""
@@ -58,25 +56,25 @@ class Ledger:
         self.changes = np.full((count, width, self.changes.shape[2]), -1)
 
     def divide(
-        self, tensors: Sequence[str], counts: Ints, candidates: Ints, facts: Ints, bounds: Ints
-    ) -> Words:
+        self, tensors: Sequence[str], counts: Ints, candidates: Ints, axes: Ints, bounds: Ints
+    ) -> Ints:
         """Note how candidates divide what they publish; return marks of the divisions.
 
         Args:
             tensors: What is published, one after the other.
             counts: Divisions of each.
             candidates: [division] Who divides it so.
-            facts: [tensor, 2] The axis, and the position of the step.
+            axes: [tensor]
             bounds: [division, device + 1]
         """
         owners = np.repeat([self.find_number(name) for name in tensors], counts)
-        axes, positions = np.repeat(facts, counts, axis=0).T
+        axes = np.repeat(axes, counts)
         columns = np.repeat([self._columns.get(name, -1) for name in tensors], counts)
         (known,) = np.nonzero(columns >= 0)
         rows = np.zeros((len(known), self.changes.shape[2]), np.int64)
         rows[:, 0] = len(self.divisions) + known
         self.changes[candidates[known], columns[known]] = rows
-        told = np.concatenate([axes[:, None], bounds[:, :-1], bounds[:, 1:], positions[:, None]], axis=1)
+        told = np.concatenate([axes[:, None], bounds[:, :-1], bounds[:, 1:]], axis=1)
         marks = _mark([owners, axes, *bounds.T])
         self.divisions = np.concatenate([self.divisions, told])
         self.owners = np.concatenate([self.owners, owners])
@@ -127,16 +125,16 @@ class Ledger:
 
 def list_parts(division: Sequence[int] | Floats) -> list[tuple[int, int]]:
     """Return each device's interval of a division."""
-    count = (len(division) - 2) // 2
+    count = len(division) // 2
     return list(zip(division[1 : 1 + count], division[1 + count : 1 + 2 * count], strict=True))
 
 
-def _mark(columns: Sequence[Ints]) -> Words:
-    """Return words that differ where rows of columns do, and whose sums differ where sets of rows do."""
+def _mark(columns: Sequence[Ints]) -> Ints:
+    """Return numbers from 0 that differ where rows of columns do; their sums differ where sets of rows do."""
     words = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         words = (words ^ column.astype(np.uint64)) + np.uint64(_ODD)
         for shift, factor in _MIX:
             words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
         words ^= words >> np.uint64(31)
-    return words
+    return (words >> np.uint64(1)).astype(np.int64)

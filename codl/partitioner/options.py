@@ -8,7 +8,7 @@ import numpy as np
 
 from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import WHOLE, ChainBatch
-from codl.partitioner.ledger import Ledger, Words
+from codl.partitioner.ledger import Ledger
 
 _BEST_CUTS = 6
 """Candidates of a chain: those that take least by themselves."""
@@ -43,7 +43,7 @@ class Options:
     """Position of the head."""
     start: int
     """Number of the first one in the ledger."""
-    marks: Words
+    marks: Ints
     """[candidate] The sum of those of its divisions."""
     lasts: Ints
     """[candidate] Position of its tail."""
@@ -194,7 +194,7 @@ def _note_reads(
 
 def _note_divisions(
     batches: Sequence[ChainBatch], chosen: Ints, sizes: Sequence[int], ledger: Ledger
-) -> Words:
+) -> Ints:
     """Note how candidates divide what they publish; return of each the sum of its divisions' marks.
 
     Args:
@@ -212,10 +212,10 @@ def _note_divisions(
     # By row, the number of the candidate among those chosen, and its bounds among all.
     rows = np.arange(int(stops[-1])) + np.repeat(edges.take(owners) - stops + each, each)
     places = chosen.take(rows) + np.repeat(np.cumsum([0, *counts[:-1]]) - firsts, each)
-    facts = np.array([(batch.axis, batch.first) for batch in batches]).take(owners, axis=0)
+    axes = np.array([batch.axis for batch in batches]).take(owners)
     divided = np.concatenate(bounds).take(places, axis=0)
-    marks = np.zeros(len(chosen), np.uint64)
-    np.add.at(marks, rows, ledger.divide([name for _, name in entries], each, rows, facts, divided))
+    marks = np.zeros(len(chosen), np.int64)
+    np.add.at(marks, rows, ledger.divide([name for _, name in entries], each, rows, axes, divided))
     return marks
 
 
