@@ -83,6 +83,7 @@ def study(shape: Shape, device: Device, bench: Workbench) -> tuple[int, int, flo
         )
 
     judge = make_judge({})
+    judge.prepare(candidates)
     best = search(judge, candidates, default=default, limits=SearchLimits(prunes=False))
     known = {one.candidate: one for one in taken if one.stage == "quick"}
     pruned = search(make_judge(known), candidates, default=default)

@@ -93,10 +93,12 @@ class Rounds:
     @property
     def is_settled(self) -> bool:
         """Whether the fastest times of every row agree: nobody took the processor away from those."""
-        return all(
-            len(times) >= _FASTEST and np.sort(times)[_FASTEST - 1] <= (1 + _AGREEMENT) * times.min()
-            for times in self.seconds.values()
-        )
+        return all(map(self.is_row_settled, self.seconds))
+
+    def is_row_settled(self, name: str) -> bool:
+        """Whether the fastest times of a row agree."""
+        times = self.seconds[name]
+        return len(times) >= _FASTEST and bool(np.sort(times)[_FASTEST - 1] <= (1 + _AGREEMENT) * times.min())
 
     def settled_ratio(self, above: str, below: str) -> float:
         """Return how many times longer `above` took than `below`, in the fastest rounds of each.

@@ -5,7 +5,7 @@ Source:
     Here each is a time, and each rate is one that the device was seen to reach in a reference kernel.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codl.catalog.spec import LaunchBatch, Parameters, Selection
@@ -65,20 +65,39 @@ def find_bound(
         loop_rate: What the rows' inner loops reach; without it, multiply-adds alone count.
     """
     row, parameters = selection.implementation, selection.parameters
-    whole = Boxes.whole(graph.shape(node.output), 1)
     lanes = min(max(LANES), parameters.get("VECTOR", max(LANES)))
     total = compute = memory = traffic_bytes = 0.0
-    for batch in row.describe(node, graph, whole, info, parameters):
+    for batch in _describe(selection, node, graph, info):
         rate = peaks.flops[lanes]
         if row.inner_loop is not None and loop_rate is not None:
-            depth = float(batch.flops[0]) / (2 * batch.written_bytes[0] / FLOAT_BYTES)
-            rate = min(rate, loop_rate(row.inner_loop, parameters, depth))
+            rate = min(rate, loop_rate(row.inner_loop, parameters, _find_depth(batch)))
         arithmetic = _count_busiest(batch, info) * info.units / (rate * HEADROOM)
         moved = float(batch.read_bytes[0] + batch.written_bytes[0])
         traffic = moved / (peaks.find_bandwidth(moved) * HEADROOM)
         compute, memory, traffic_bytes = compute + arithmetic, memory + traffic, traffic_bytes + moved
         total += max(arithmetic, traffic)
     return Bound(seconds=total, compute_seconds=compute, memory_seconds=memory, moved_bytes=traffic_bytes)
+
+
+def find_loops(
+    selection: Selection, node: Node, graph: Graph, info: DeviceInfo
+) -> list[tuple[str, Parameters, float]]:
+    """Return the inner loops whose rates a bound asks for, as arguments of a `LoopRate`."""
+    row, parameters = selection.implementation, selection.parameters
+    if row.inner_loop is None:
+        return []
+    batches = _describe(selection, node, graph, info)
+    return [(row.inner_loop, parameters, _find_depth(batch)) for batch in batches]
+
+
+def _describe(selection: Selection, node: Node, graph: Graph, info: DeviceInfo) -> Sequence[LaunchBatch]:
+    whole = Boxes.whole(graph.shape(node.output), 1)
+    return selection.implementation.describe(node, graph, whole, info, selection.parameters)
+
+
+def _find_depth(batch: LaunchBatch) -> float:
+    """Return how many products are summed for each output."""
+    return float(batch.flops[0] * FLOAT_BYTES / (2 * batch.written_bytes[0]))
 
 
 def _count_busiest(batch: LaunchBatch, info: DeviceInfo) -> float:

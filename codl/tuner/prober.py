@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from codl.catalog.database import digest_row
 from codl.catalog.spec import Implementation, Selection
 from codl.devices.launch import time_launches
-from codl.devices.timing import Row
+from codl.devices.timing import Rounds, Row
 from codl.errors import CodlError
 from codl.ir.graph import FloatArray
 from codl.machine import DeviceInfo
-from codl.tuner.bound import Bound, find_bound
+from codl.tuner.bound import Bound, find_bound, find_loops
 from codl.tuner.measurement import Measurement
 from codl.tuner.reference import relative_error
 from codl.tuner.search import Final
@@ -65,6 +65,19 @@ class Prober:
         """What a run of the reference takes in a quiet minute."""
         return self._bench.references.sampler.quiet_seconds(self.reference)
 
+    def prepare(self, selections: Sequence[Selection]) -> None:
+        """Measure the inner loops of candidates that are not known yet.
+
+        Raises:
+            OutOfTimeError: The deadline has passed.
+        """
+        self._check_time()
+        self._bench.learn_loops(
+            loop
+            for one in selections
+            for loop in find_loops(one, self._trial.node, self._trial.graph, self._trial.device.info)
+        )
+
     def bound(self, selection: Selection, *, is_rough: bool = False) -> float:
         """Return what the candidate cannot be faster than, in runs of the reference.
 
@@ -113,10 +126,10 @@ class Prober:
                 pause_seconds=0.0,
                 until_settled=True,
             )
-            times |= {name: rounds.settled_ratio(name, self.reference) for name in rows}
             for selection in selections:
                 if str(selection) in rows:
-                    self._note(selection, stage="quick", ratio=times[str(selection)])
+                    times[str(selection)] = ratio = self._find_ratio(rounds, selection)
+                    self._note(selection, stage="quick", ratio=ratio)
         return times
 
     def compare(self, selections: Sequence[Selection]) -> Mapping[str, Final]:
@@ -137,10 +150,8 @@ class Prober:
             pause_seconds=0.0,
         )
         finals = {
-            name: Final(
-                ratio=rounds.settled_ratio(name, self.reference), to_anchor=rounds.ratio(name, anchor)
-            )
-            for name in rows
+            str(one): Final(ratio=self._find_ratio(rounds, one), to_anchor=rounds.ratio(str(one), anchor))
+            for one in selections
         }
         for selection in selections:
             self._note(selection, stage="final", ratio=finals[str(selection)].ratio)
@@ -152,6 +163,11 @@ class Prober:
         if error > selection.implementation.tolerance:
             self._note(selection, stage="final", error=f"wrong by {error:.1e}")
         return error
+
+    def _find_ratio(self, rounds: Rounds, selection: Selection) -> float:
+        """Return a candidate's time by the reference that slows down with it, in runs of this judge's own."""
+        quiet, own = self._bench.peaks.reference_seconds, self._find_bound(selection).reference
+        return rounds.settled_ratio(str(selection), own) * quiet[own] / quiet[self.reference]
 
     def _find_bound(self, selection: Selection, *, is_rough: bool = False) -> Bound:
         return find_bound(

@@ -53,6 +53,9 @@ class Final:
 class Judge(Protocol):
     """Whoever knows bounds and times of candidates; times are in runs of a reference kernel."""
 
+    def prepare(self, selections: Sequence[Selection]) -> None:
+        """Learn together what the bounds of candidates hang on: they will be asked for."""
+
     def bound(self, selection: Selection, *, is_rough: bool = False) -> float:
         """Return what the candidate cannot be faster than; a rough bound costs nothing to find."""
 
@@ -187,11 +190,13 @@ def _iterate_groups(
 
 def _order(judge: Judge, waiting: Sequence[Selection], *, best: float) -> list[Selection]:
     """Return those whose bounds promise a time below ``best``, the most promising first."""
-    bounds = {str(one): judge.bound(one) for one in waiting if judge.bound(one, is_rough=True) <= best}
+    worth = [one for one in waiting if judge.bound(one, is_rough=True) <= best]
+    judge.prepare(worth)
+    bounds = {str(one): judge.bound(one) for one in worth}
     least = min(bounds.values(), default=1.0)
 
     def rank(one: Selection) -> tuple[float, int, float]:
         bound = bounds[str(one)]
         return (bound - least) // (_TIE * least), -judge.count_wins(one), bound
 
-    return sorted((one for one in waiting if str(one) in bounds), key=rank)
+    return sorted(worth, key=rank)

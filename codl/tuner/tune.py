@@ -13,6 +13,7 @@ from codl.catalog.database import Entry, KernelDatabase, digest_source, entry_to
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.stored import user_path
 from codl.catalog.table import IMPLEMENTATIONS
+from codl.devices.inner_loops import Loop
 from codl.devices.opencl import Device
 from codl.errors import CodlError, ProfileError
 from codl.machine import DeviceInfo
@@ -23,7 +24,7 @@ from codl.tuner.report import ShapeReport, State, TuneReport
 from codl.tuner.search import SearchLimits, SearchResult, search
 from codl.tuner.store import read_user_database, write_database
 from codl.tuner.trial import Trial
-from codl.tuner.workbench import Key, Workbench
+from codl.tuner.workbench import Workbench
 from codl.tuner.workload import Shape
 
 LOG_NAME = "measurements.jsonl"
@@ -115,7 +116,7 @@ class _Tuner:
         """What earlier sessions found by shape, and the digests of all rows that it was chosen from."""
         self._quick: dict[str, dict[str, Measurement]] = {}
         self._bench: Workbench | None = None
-        self._loops: dict[Key, float] = {}
+        self._loops: dict[Loop, float] = {}
         self._read_log()
 
     def tune_shape(self, shape: Shape) -> ShapeReport:
@@ -210,25 +211,26 @@ class _Tuner:
             )
         return self._bench
 
-    def _record_loop(self, key: Key, share: float) -> None:
-        name, parameters = key
-        values = {"loop": name, "parameters": dict(parameters), "digest": self._digest_loop(name)}
-        self._log.append("loop", {**values, "share": share})
+    def _record_loop(self, loop: Loop, share: float) -> None:
+        values = {"loop": loop.source, "depth": loop.depth, "parameters": dict(loop.parameters)}
+        self._log.append("loop", {**values, "digest": self._digest_loop(loop.source), "share": share})
 
-    def _digest_loop(self, name: str) -> str:
+    def _digest_loop(self, source: str) -> str:
         """Return what a loop's rate hangs on: its source, the driver's version."""
-        return f"{digest_source(name.split(maxsplit=1)[0])} {self._device.info.driver_version}"
+        return f"{digest_source(source)} {self._device.info.driver_version}"
 
     def _read_loop(self, values: Mapping[str, Any]) -> None:
         """Take up the rate of a loop that has not changed since; anything else is passed over."""
-        name, parameters, share = (values.get(field) for field in ("loop", "parameters", "share"))
-        if not isinstance(name, str) or not isinstance(parameters, dict) or not isinstance(share, float):
+        source, depth, parameters, share = map(values.get, ("loop", "depth", "parameters", "share"))
+        if not isinstance(source, str) or not isinstance(depth, int):
+            return
+        if not isinstance(parameters, dict) or not isinstance(share, float):
             return
         loops = {row.inner_loop for row in self._session.rows}
-        if name.split(" ")[0] not in loops or values.get("digest") != self._digest_loop(name):
+        if source not in loops or values.get("digest") != self._digest_loop(source):
             return
         if 0 < share <= 1 and all(type(value) is int for value in parameters.values()):
-            self._loops[name, tuple(parameters.items())] = share
+            self._loops[Loop(source, tuple(parameters.items()), depth)] = share
 
     def _find_neighbours(self, shape: Shape, candidates: Sequence[Selection]) -> list[Selection]:
         """Return the candidates that won for this shape before its kernels changed, or for shapes nearby."""

@@ -10,8 +10,8 @@ from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.devices.drivers import OpenedDevice
+from codl.devices.inner_loops import LOOPS
 from codl.devices.opencl import open_device
-from codl.devices.reference import LOOPS
 from tests.catalog.nodes import NODES, Sample, device_info
 
 ROWS = (*IMPLEMENTATIONS, *PAIRS)

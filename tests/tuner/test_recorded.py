@@ -38,6 +38,9 @@ class RecordedJudge:
         self.times = {one.candidate: one.ratio for one in quick if one.ratio}
         self.bounds = {one.candidate: one.bound_ratio for one in quick if one.bound_ratio}
 
+    def prepare(self, selections: Sequence[Selection]) -> None:
+        """Nothing is to be learned."""
+
     def bound(self, selection: Selection, *, is_rough: bool = False) -> float:
         return self.bounds[str(selection)]
 

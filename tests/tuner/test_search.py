@@ -30,6 +30,9 @@ class FakeJudge:
     tried: list[int] = field(default_factory=list)
     compared: list[int] = field(default_factory=list)
 
+    def prepare(self, selections: Sequence[Selection]) -> None:
+        """Nothing is to be learned."""
+
     def bound(self, selection: Selection, *, is_rough: bool = False) -> float:
         return self.bounds.get(selection.parameters["MR"], 0.1)
 

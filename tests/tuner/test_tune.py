@@ -13,6 +13,7 @@ from codl.catalog.database import read_database
 from codl.catalog.spec import Implementation, LaunchBatch, Parameters
 from codl.catalog.stored import load_database, user_path
 from codl.catalog.table import IMPLEMENTATIONS
+from codl.devices.inner_loops import Loop
 from codl.devices.opencl import open_device
 from codl.errors import ProfileError
 from codl.executor.compile import compile_plan
@@ -22,6 +23,7 @@ from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 from codl.partitioner.even import plan_single
 from codl.tuner import prober as prober_module
+from codl.tuner import workbench as workbench_module
 from codl.tuner.measurement import MeasurementLog
 from codl.tuner.report import State
 from codl.tuner.search import SearchLimits
@@ -48,7 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(prober_module, "_FINAL_ROUNDS", 6)
     monkeypatch.setattr(prober_module, "_MOST_QUICK", 5)
     monkeypatch.setattr(Workbench, "open", lambda device: replace(BENCH, loops={}, wins={}))
-    monkeypatch.setattr(BENCH.references, "measure_loop", lambda *_: max(BENCH.peaks.flops.values()))
+    peak = max(BENCH.peaks.flops.values())
+    monkeypatch.setattr(workbench_module, "measure_loops", lambda *asked: [peak] * len(asked[1]))
     return user_path(DEVICE.info).parent
 
 
@@ -284,13 +287,13 @@ def test_slices_of_a_tuned_operator_have_the_bits_of_the_whole(folder: Path) -> 
 
 
 def test_loops_are_measured_once_for_all_sessions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    asked: list[Loop] = []
 
-    def measure(source: str, parameters: Parameters, depth: int, peaks: object) -> float:
-        asked.append(f"{source} {depth} {sorted(parameters.items())}")
-        return 0.5 * max(BENCH.peaks.flops.values())
+    def measure(references: object, loops: Sequence[Loop], peaks: object) -> list[float]:
+        asked.extend(loops)
+        return [0.5 * max(BENCH.peaks.flops.values())] * len(loops)
 
-    monkeypatch.setattr(BENCH.references, "measure_loop", measure)
+    monkeypatch.setattr(workbench_module, "measure_loops", measure)
     tune(DEVICE, shapes_of(SMALL), Session(limits=FEW))
     tune(DEVICE, shapes_of(replace(SMALL, image=(9, 11))), Session(limits=FEW))
 

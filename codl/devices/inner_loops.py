@@ -1,0 +1,112 @@
+"""Inner loops of kernels alone, on data next to the core: what no kernel around them computes faster than."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from codl.catalog.spec import Parameters
+from codl.devices.memory import allocate_host
+from codl.devices.opencl import Device
+from codl.devices.reference import COMPUTE, References, count_part, prepare_run
+from codl.devices.timing import time_call
+from codl.errors import CodlError
+from codl.machine import Peaks
+
+LOOPS: Mapping[str, tuple[str, ...]] = {
+    "reference/reference_tile__buffer.cl": ("MR", "NR", "VECTOR"),
+    "reference/reference_gemm_tile__buffer.cl": ("MR", "VECTORS", "VECTOR"),
+}
+"""By kernel of an inner loop, the parameters it is built with: rows, channels or vectors of them, lanes."""
+_LOOP_FLOATS = 6000
+"""Rows and weights of a loop together: half of a small first-level cache."""
+_LOOP_PRODUCTS = 20_000_000
+"""Multiply-adds of one work-item of a loop: 0.2 to 4 ms on vector units."""
+_MOST_ROUNDS, _LEAST_LOOPS_SECONDS, _LOOP_SECONDS = 500, 1.0, 0.05
+"""Of loops that take turns: rounds, seconds for few, seconds for each of many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """An inner loop to measure."""
+
+    source: str
+    """Its reference kernel."""
+    parameters: tuple[tuple[str, int], ...]
+    """What that is built with, in the order of `LOOPS`."""
+    depth: int
+    """Products summed for each output."""
+
+    @classmethod
+    def of(cls, source: str, parameters: Parameters, depth: int) -> "Loop":
+        """Return the loop of a row's parameters; those of no meaning to it are left out."""
+        return cls(source, tuple((name, parameters[name]) for name in LOOPS[source]), depth)
+
+
+def measure_loops(references: References, loops: Sequence[Loop], peaks: Peaks) -> list[float]:
+    """Return how many floating-point operations a second inner loops reach on the whole device.
+
+    Of a CPU one core runs them, beside multiply-adds on one core: that share of the device's peak. All take
+    turns for a second and more, so that each is seen in several moods of the machine. Where the fastest runs
+    of one do not agree all the same, or the driver refuses it, its rate is the peak.
+
+    Args:
+        references: Of the device.
+        loops: What to measure.
+        peaks: What the device reaches, measured by these references.
+
+    Source:
+        Launches of one work-item for each of Intel's two threads: for seconds at a time one thread runs both,
+        and no round of many tells what two threads reach. One core alone is the same each time.
+    """
+    rows, flops = {}, {}
+    for number, loop in enumerate(loops):
+        with suppress(CodlError):
+            run, flops[str(number)] = prepare_loop(references.device, loop)
+            rows[str(number)] = time_call(run)
+    taken = references.sampler.take(
+        rows,
+        warmup=1,
+        most_rounds=_MOST_ROUNDS,
+        most_seconds=max(_LEAST_LOOPS_SECONDS, _LOOP_SECONDS * len(rows)),
+        pause_seconds=0.0,
+    )
+    peak = max(peaks.flops.values())
+    part = references.count_flops(count_part(references.device), references.lanes)
+    rates = [peak] * len(loops)
+    for name in rows:
+        if taken.is_row_settled(name):
+            share = flops[name] / part * taken.settled_ratio(COMPUTE, name)
+            rates[int(name)] = min(peak, peaks.flops[references.lanes] * share)
+    return rates
+
+
+def prepare_loop(device: Device, loop: Loop) -> tuple[Callable[[], None], float]:
+    """Return a call that runs an inner loop on data next to the core, and its floating-point operations.
+
+    It fills one core of a CPU, and any other device whole.
+    """
+    source, depth, built = loop.source, loop.depth, dict(loop.parameters)
+    rows, channels = built["MR"], built.get("NR", built.get("VECTORS", 1) * built["VECTOR"])
+    items, most = count_part(device), _LOOP_FLOATS // (rows + channels) // 16 * 16
+    walks = -(-depth // most)
+    depth = -(-depth // walks)
+    kernel = device.kernel(source, source.rpartition("/")[2].removesuffix(".cl"), built)
+    buffers = [
+        device.allocate(items * rows * channels),
+        *(device.upload(_draw_aligned(floats)) for floats in (rows * depth, (1 + depth) * channels)),
+    ]
+    products = rows * channels * depth * walks
+    tiles = max(1, _LOOP_PRODUCTS // products)
+    kernel.set_args(*buffers, np.int32(depth), np.int32(walks), np.int32(tiles))
+    run = prepare_run(device, kernel, items, 1, keep=buffers)
+    return run, 2.0 * items * products * tiles
+
+
+def _draw_aligned(floats: int) -> npt.NDArray[np.float32]:
+    """Return normal values where vectors meet one line of a cache each, as packed weights do."""
+    values = allocate_host(floats)
+    values[:] = np.random.default_rng(0).standard_normal(len(values), np.float32)
+    return values
