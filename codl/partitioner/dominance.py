@@ -1,7 +1,8 @@
 """Which candidates of chains cannot be part of a fast way: there is a faster one through the same stretch.
 
 A candidate that takes longer than another way through the same operators, all meetings and transfers of that
-way paid, is not looked at; a stretch that does so even where it pays for none is not followed further back.
+way paid and half of its own, is not looked at; a stretch that does so even where it pays for none is not
+followed further back.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +15,12 @@ from codl.partitioner.chains import ChainBatch
 from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import Limits
 
-_UNEVEN = 1.03
-"""By how much longer a candidate may take at that: whole tiles divide work unevenly, and while nobody waits
-what one step divides badly the next one makes good."""
+_OWN = 0.5
+"""How much a candidate pays of the most that it takes to share what it reads and publishes: cut as its
+neighbours are, it shares less."""
 _FOLLOWED = 1.04
-"""As `_UNEVEN`, for stretches that are followed further back: greedy chains take some that others pass by."""
+"""By how much longer stretches may take that are followed further back: greedy chains take some that others
+pass by."""
 
 
 class Ways:
@@ -37,7 +39,8 @@ class Ways:
         self._graph, self._moves = graph, moves
         self._meeting_us = float(moves.find_meeting_us(np.ones((1, moves.count), bool))[0])
         self._sending: dict[str, float] = {}
-        self._noted: set[tuple[int, int]] = set()
+        self._sharing_us: dict[tuple[int, int], float] = {}
+        """By first and last position of a chain, the most that it pays for sharing."""
         self._least = np.full((most, 1 + max(singles, default=0)), np.inf)
         """[nodes - 1, first position]"""
         for place, batch in singles.items():
@@ -66,7 +69,7 @@ class Ways:
         """Note that a chain is a way through a stretch."""
         place = last - first, first
         self._least[place] = min(self._least[place], least_us + sharing_us)
-        self._noted.add((first, last))
+        self._sharing_us[first, last] = sharing_us
 
     def find_limit_us(self, first: int, last: int, sharing_us: float) -> float:
         """Return what no candidate of a chain need take longer than, for it to be followed further back."""
@@ -76,7 +79,10 @@ class Ways:
     def limits_us(self) -> Limits:
         """By first and last position, what no candidate of a chain need take longer than."""
         least = self._least.tolist()
-        return {(first, last): _UNEVEN * least[last - first][first] for first, last in self._noted}
+        return {
+            (first, last): least[last - first][first] - _OWN * us
+            for (first, last), us in self._sharing_us.items()
+        }
 
 
 def _find_most_us(shape: Sequence[int], moves: MoveCosts) -> float:
