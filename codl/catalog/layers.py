@@ -25,7 +25,6 @@ _CLASSES: Mapping[str, type] = {
     for name, found in vars(ops).items()
     if isinstance(found, type) and (is_dataclass(found) or issubclass(found, StrEnum))
 }
-_KEYS = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 _POOL = 1 << 20
 """Random weights that are drawn."""
 
@@ -48,8 +47,20 @@ class Layer:
 
     @property
     def key(self) -> str:
-        """Text by which the layer is known: equal for equal layers, whoever uses them."""
-        return _KEYS.encode(_describe(self))
+        """Text by which the layer is known: equal for equal layers, whoever uses them.
+
+        JSON in the order of names, without spaces.
+        """
+        parts = []
+        if self.before:
+            parts.append(f'"before":[{",".join([one.key for one in self.before])}]')
+        if self.constants:
+            parts.append(f'"constants":{_write(self.constants)}')
+        if self.epilogue != NO_EPILOGUE:
+            parts.append(f'"epilogue":{_write_known(self.epilogue)}')
+        inputs = ",".join(map(_write, self.inputs))
+        parts.append(f'"inputs":[{inputs}],"op":{_write_known(self.op)},"output":{_write(self.output)}')
+        return f"{{{','.join(parts)}}}"
 
     def make_graph(self) -> Graph:
         """Return a graph of this operator, with those before it; constants are zeros that take no memory."""
@@ -195,21 +206,25 @@ def parse_layer(told: Mapping[str, Any]) -> Layer:
     )
 
 
-def _describe(layer: Layer) -> dict[str, Any]:
-    described = {"op": _encode_known(layer.op), "inputs": layer.inputs, "output": layer.output}
-    if layer.constants:
-        described["constants"] = layer.constants
-    if layer.epilogue != Epilogue():
-        described["epilogue"] = _encode_known(layer.epilogue)
-    if layer.before:
-        described["before"] = [_describe(one) for one in layer.before]
-    return described
+def _write(numbers: Sequence[int]) -> str:
+    return str(list(numbers)).replace(" ", "")
 
 
 @lru_cache(maxsize=1024)
-def _encode_known(value: Op | Epilogue) -> Any:
-    """Return what `_encode` does; of all layers of a network few are different."""
-    return _encode(value)
+def _write_known(value: Op | Epilogue) -> str:
+    """Return an operator or epilogue as `Layer.key` tells it; few of a network are different."""
+    return json.dumps(_encode(value), separators=(",", ":"), sort_keys=True)
+
+
+def _describe(layer: Layer) -> dict[str, Any]:
+    described = {"op": _encode(layer.op), "inputs": layer.inputs, "output": layer.output}
+    if layer.constants:
+        described["constants"] = layer.constants
+    if layer.epilogue != NO_EPILOGUE:
+        described["epilogue"] = _encode(layer.epilogue)
+    if layer.before:
+        described["before"] = [_describe(one) for one in layer.before]
+    return described
 
 
 def _encode(value: Any) -> Any:

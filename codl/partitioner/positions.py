@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations
 from math import lcm
 
@@ -26,54 +26,36 @@ _MOST_CANDIDATES = 33
 _MOST_SHARES = 300
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ruler:
     """The places of one axis that are looked at, and where their slices stand among a node's boxes."""
 
     axis: int
+    length: int
     granule: int
     """Positions that kernels compute at once."""
     positions: Ints
     """The ends of the axis included."""
-    start: int
-    """Of the slices from the start to each place; those from there to the end follow them."""
+    is_complete: bool
+    """Whether every position is looked at."""
+    is_split: bool
+    """Whether two more slices are looked at, behind all others, that end within tiles of rows."""
+    heads: slice
+    """Boxes of the slices from the start to each place."""
+    tails: slice
+    """Boxes of the slices to the end."""
 
-    @cached_property
-    def length(self) -> int:
-        """Of the axis."""
-        return int(self.positions[-1])
-
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether every position is looked at."""
-        return len(self.positions) == self.length + 1
-
-    @cached_property
-    def heads(self) -> slice:
-        """Boxes of the slices from the start."""
-        return slice(self.start, self.start + len(self.positions))
-
-    @cached_property
-    def tails(self) -> slice:
-        """Boxes of the slices to the end."""
-        return slice(self.start + len(self.positions), self.start + 2 * len(self.positions))
-
-    @cached_property
-    def is_split(self) -> bool:
-        """Whether two more slices are looked at, behind all others, that end within tiles of rows."""
-        return self.axis == ROWS and self.granule > 1 and not self.is_complete
-
-    @cached_property
-    def places(self) -> Mapping[int, int]:
-        """By position that is looked at, where it stands among those."""
-        return _find_places(self.axis, self.length, self.granule)
-
-    @cached_property
+    @property
     def count(self) -> int:
         """Of its boxes."""
         return 2 * len(self.positions) + 2 * self.is_split
 
-    @cached_property
+    @property
+    def places(self) -> Mapping[int, int]:
+        """By position that is looked at, where it stands among those."""
+        return _find_places(self.axis, self.length, self.granule)
+
+    @property
     def spread(self) -> Spread:
         """How times at the places that are looked at become those that plans are sought by."""
         is_complete, is_tiled = self.is_complete, self.is_split
@@ -92,10 +74,24 @@ def _make_rulers(shape: Shape, axes: tuple[int, ...], granules: tuple[int, ...])
     found: list[Ruler] = []
     start = 1
     for axis, granule in zip(axes, granules, strict=True):
-        positions = _list_positions(axis, shape[axis], granule)
-        found.append(Ruler(axis=axis, granule=granule, positions=positions, start=start))
+        found.append(_make_ruler(axis, shape[axis], granule, start))
         start += found[-1].count
     return tuple(found)
+
+
+def _make_ruler(axis: int, length: int, granule: int, start: int) -> Ruler:
+    positions = _list_positions(axis, length, granule)
+    count, is_complete = len(positions), len(positions) == length + 1
+    return Ruler(
+        axis=axis,
+        length=length,
+        granule=granule,
+        positions=positions,
+        is_complete=is_complete,
+        is_split=axis == ROWS and granule > 1 and not is_complete,
+        heads=slice(start, start + count),
+        tails=slice(start + count, start + 2 * count),
+    )
 
 
 @lru_cache(maxsize=128)

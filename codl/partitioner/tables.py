@@ -31,14 +31,14 @@ from codl.partitioner.spreads import Spread
 class AxisTable:
     """Slices of an operator along one axis."""
 
+    ruler: Ruler
+    """The places of the axis that are looked at."""
     length: int
     granule: int
     """Positions that kernels compute at once: cuts elsewhere cost as much as the next one here."""
     predicted: Floats
     """[device, box, 2] Time and memory's part of it, us, that predictors say of slices from the start to some
     places, then from there to the end, then of those that tell how times rise within a tile."""
-    places: Mapping[int, int]
-    """By position, where it stands among those."""
     spread: Spread
     """How those become times of all slices, by which plans are sought."""
     needs: tuple[Need, ...]
@@ -131,10 +131,10 @@ class Tables:
         if len(cut) > 1 or known is None:
             return None
         low, high = region.begin[cut[0]], region.end[cut[0]]
-        place = known.places.get(low or high)
+        place = known.ruler.places.get(low or high)
         if place is None or (low and high < known.length):
             return None
-        us, memory_us = known.predicted[device, place + (len(known.places) if low else 0)].tolist()
+        us, memory_us = known.predicted[device, place + (len(known.ruler.positions) if low else 0)].tolist()
         return us, memory_us
 
     def asks_memory(self, node: Node) -> bool:
@@ -214,12 +214,12 @@ def _make_axis(ruler: Ruler, values: Floats, start: int, needs: tuple[Need, ...]
         start: Boxes before the node's.
         needs: By input, what slices read.
     """
-    first = start + ruler.start
+    first = start + ruler.heads.start
     return AxisTable(
+        ruler=ruler,
         length=ruler.length,
         granule=ruler.granule,
         predicted=values[:, first : first + ruler.count],
-        places=ruler.places,
         spread=ruler.spread,
         needs=needs,
     )
