@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from codl.catalog.layers import Layer, draw_values, fill_constants
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
@@ -18,6 +17,7 @@ from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.machine import DeviceInfo
+from codl.profiler.guard import Guard, Reading
 
 _POOL, _POOLS = 1 << 21, 12
 """Floats of a pool, and how many there are."""
@@ -135,7 +135,6 @@ class PreparedCase:
         used = {arg.name for batch in batches for arg in batch.tensors}
         self._storages = {name: self._place(name) for name in sorted(used | {node.output})}
         needs = case.find_needs()
-        self._sweep = sweep
         self._before: list[Call] = [sweep]
         for name in (node.output, *(name for name in graph.inputs if name in used)):
             region = needs[name]
@@ -154,28 +153,17 @@ class PreparedCase:
 
     def run(self) -> float:
         """Run it and return how long its kernels took, in seconds; a short one runs several times."""
-        return float(np.median(self.play()[:, 1]))
-
-    def play(self, guard: Call | None = None) -> npt.NDArray[np.float64]:
-        """Return in seconds what a guard before, the kernels and the guard after took, [plays, 3].
-
-        Caches are swept before the first guard, too: while that goes on the host hands over the rest. It is
-        itself a thread of Intel's driver, which has one less until the host waits.
-
-        Source:
-            Both cores of a Zen 3, Intel's driver: what follows at once takes 54 us instead of 30.
-
-        Args:
-            guard: Enqueues something that tells how quiet the machine is.
-        """
-        sweep, guards = ([], []) if guard is None else ([self._sweep], [guard])
-        groups = [sweep, guards, self._before, self.enqueues, guards]
-        taken = self._stopwatch.time_groups(groups, plays=self._plays)[:, [1, 3, 4]]
+        seconds = self._stopwatch.time(self.enqueues, before=self._before, plays=self._plays)
         if not self._is_known:
             self._is_known = True
-            seconds = float(np.median(taken[:, 1]))
             self._plays = int(np.clip(_PLAY_SECONDS / max(seconds, 1e-9), 1, _MOST_PLAYS))
-        return taken
+        return seconds
+
+    def read(self, guard: Guard) -> Reading:
+        """Run it between two readings of a guard."""
+        plays = guard.surround(self.enqueues, before=self._before, plays=self._plays)
+        before, taken, after = np.median(plays, axis=0).tolist()
+        return guard.relate(before, taken, after)
 
     def _bind(self, batch: LaunchBatch, scratch: Any, images: Images) -> BoundLaunch | None:
         row, parameters = self.case.selection.implementation, self.case.selection.parameters

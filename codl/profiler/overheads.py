@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from codl.devices.mapping import HeldRegion
 from codl.devices.memory import HostCopy, count_runs, place_host, place_in, place_shared
 from codl.devices.opencl import Device
 from codl.devices.script import Call, play
-from codl.devices.stopwatch import Stopwatch
+from codl.devices.stopwatch import SECONDS_PER_NS, Stopwatch, count_ns
 from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
@@ -51,6 +52,9 @@ Row = Callable[[], float]
 def measure_launches(device: Device) -> tuple[float, float]:
     """Return in us what one more launch adds to a busy queue, and what starting and waiting take.
 
+    The first is what passes between kernels, and by how much kernels take longer while the host hands over
+    more: it may itself be a thread of the device.
+
     Args:
         device: What to measure.
 
@@ -61,7 +65,8 @@ def measure_launches(device: Device) -> tuple[float, float]:
         Wall clock, without the kernels, of queues of few and of many launches of about 100 us, so that the
         host is ahead of the device as in a run; and of one alone. Intel's driver and PoCL on a core of an
         Emerald Rapids: 5.4 and 3.7 us a launch, in runs of ShuffleNet and SqueezeNet 6 to 9 us; 3.7 and 1.6
-        us where kernels do nothing.
+        us where kernels do nothing. With both cores of a Zen 3 Intel's driver needs 8 us to take a launch,
+        and computes on one core less meanwhile.
     """
     stopwatch = Stopwatch(device)
     timed = stopwatch.device
@@ -74,8 +79,25 @@ def measure_launches(device: Device) -> tuple[float, float]:
         patience_seconds=_PATIENCE_SECONDS,
         prepare=partial(play, scripts["wait"], (timed,)),
     )
-    added = (found["many"].rest - found["few"].rest) / (_MANY - _FEW)
+    added = (found["many"].rest - found["few"].rest) / (_MANY - _FEW) + _find_loss(timed, call)
     return max(0.0, added * _US), found["wait"].rest * _US
+
+
+def _find_loss(device: Device, call: Callable[[], Any]) -> float:
+    """Return what kernels of a queue lose to the handing over of one launch, in seconds.
+
+    Args:
+        device: The device, with profiling.
+        call: Enqueues one of many equal kernels and returns its event.
+    """
+    found = []
+    for _ in range(_TRIALS):
+        with attentive_host():
+            events = [call() for _ in range(_MANY)]
+            device.finish()
+        seconds = SECONDS_PER_NS * np.array([count_ns(event) for event in events], np.float64)
+        found.append((seconds - np.median(seconds[_MANY // 2 :])).mean())  # these when all was handed over
+    return float(np.median(found))
 
 
 def measure_copies(device: Device) -> dict[str, LinearModel]:

@@ -72,7 +72,6 @@ class Survey:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.stopwatch = Stopwatch(device)
-        self._sweep = prepare_sweep(self.stopwatch.device)
         self._pool = ConstantPool(self.stopwatch.device)
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
@@ -126,7 +125,7 @@ class Survey:
             BuildError: The driver refused a kernel.
             DeviceError: The driver refused memory.
         """
-        return PreparedCase(case, self.stopwatch, self._sweep, self._pool)
+        return PreparedCase(case, self.stopwatch, self.guard.sweep, self._pool)
 
     def count_references(self, seconds: float) -> float:
         """Return how many compute-bound references a quiet device runs in so many seconds."""
@@ -144,9 +143,7 @@ class Survey:
             for place, entry in enumerate(entries):
                 if place % _STREAM_EVERY == 0:
                     self._read_stream()
-                plays = entry.row.play(self.guard.call)
-                before, taken, after = np.median(plays, axis=0).tolist()
-                entry.readings.append(self.guard.relate(before, taken, after))
+                entry.readings.append(entry.row.read(self.guard))
 
     def _is_done(self, entry: _Entry) -> bool:
         rounds = len(entry.readings)
@@ -158,8 +155,7 @@ class Survey:
         return find_quiet(readings, self.guard.quiet_seconds)
 
     def _read_stream(self) -> None:
-        groups = [[self._sweep], [self.guard.call], [self._stream], [self.guard.call]]
-        self._streamed.append(self.guard.relate(*self.stopwatch.time_groups(groups)[0, 1:].tolist()))
+        self._streamed.append(self.guard.relate(*self.guard.surround([self._stream])[0].tolist()))
 
     def _make_sample(self, entry: _Entry) -> Sample:
         case = entry.task.case

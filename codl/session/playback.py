@@ -4,6 +4,7 @@ The state of a machine that others share changes within an inference. So its par
 the samples do that predictors learn from, and what they take when all is quiet is added up.
 """
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ import numpy as np
 from codl.devices.awake import attentive_host
 from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
+from codl.devices.timing import Series
 from codl.errors import ProfileError
 from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
@@ -48,17 +50,19 @@ def measure_launches(
         DeviceError: The device failed.
     """
     executable.run(feeds)
+    sweeps = _count_sweeps(executable, survey)
     readings: dict[int, list[Reading]] = {}
     end = time.monotonic() + patience_seconds
     for turn in count(1):
-        for place, reading in enumerate(_play_guarded(executable, survey.guard)):
+        for place, reading in enumerate(_play_guarded(executable, survey.guard, sweeps)):
             readings.setdefault(place, []).append(reading)
         if turn >= _LEAST_RUNS and turn % _LEAST_RUNS == 0:
             found = [find_quiet(taken, survey.guard.quiet_seconds) for taken in readings.values()]
             error = sum((seconds * spread) ** 2 for seconds, spread in found) ** 0.5
             if error <= _SETTLED * sum(seconds for seconds, _ in found) or time.monotonic() > end:
                 break
-    return survey.count_references(sum(seconds for seconds, _ in found) + _find_host_seconds(executable))
+    quiet = np.array([seconds for seconds, _ in found])
+    return survey.count_references(float(quiet.sum()) + _find_host_seconds(executable, quiet))
 
 
 def measure_nodes(
@@ -103,9 +107,24 @@ def measure_nodes(
     )
 
 
-def _play_guarded(executable: Executable, guard: Guard) -> list[Reading]:
-    """Return what each kernel took, and the guards beside it."""
+def _count_sweeps(executable: Executable, survey: Survey) -> int:
+    """Return how many sweeps take as long as the host needs to hand over a run with its guards."""
     with attentive_host():
+        start = handed = time.perf_counter()
+        for call, label in executable.entries:
+            call()
+            if label is not None and label.kind in KERNELS:
+                survey.guard.call()
+                handed = time.perf_counter()
+        executable.devices[0].finish()
+    return math.ceil((handed - start) / survey.stopwatch.time([survey.guard.sweep]))
+
+
+def _play_guarded(executable: Executable, guard: Guard, sweeps: int) -> list[Reading]:
+    """Return what each kernel took, and the guards beside it, all handed over while the device sweeps."""
+    with attentive_host():
+        for _ in range(sweeps):
+            guard.sweep()
         guards, kernels = [guard.call()], []
         for call, label in executable.entries:
             result: Any = call()
@@ -118,18 +137,35 @@ def _play_guarded(executable: Executable, guard: Guard) -> list[Reading]:
     return [guard.relate(*three) for three in zip(beside, taken, beside[1:], strict=False)]
 
 
-def _find_host_seconds(executable: Executable) -> float:
-    """Return what a run takes beyond its kernels: handing them over, and waiting for the last."""
-    found = []
+def _find_host_seconds(executable: Executable, quiet: Series) -> float:
+    """Return what a run takes beyond its kernels: handing them over, and waiting for the last.
+
+    While it hands over, the host is missed by a driver of which it is a thread: kernels of that time take
+    longer. How much is told by the others of the same run, which are only as slow as the machine.
+
+    Args:
+        executable: What runs.
+        quiet: [kernels] What they take between guards, in seconds.
+    """
+    beyond, lost = [], []
     for _ in range(_HOST_RUNS):
+        kernels = []
         with attentive_host():
-            start = time.perf_counter()
-            results = [(call(), label) for call, label in executable.entries]
+            start = handed = time.perf_counter()
+            for call, label in executable.entries:
+                result: Any = call()
+                if label is not None and label.kind in KERNELS:
+                    kernels.append(result)
+                    handed = time.perf_counter()
             executable.devices[0].finish()
-            taken = time.perf_counter() - start
-        kernels = (result for result, label in results if label is not None and label.kind in KERNELS)
-        found.append(taken - sum(map(_count_seconds, kernels)))
-    return max(0.0, float(np.percentile(found, _HOST_PERCENT)))
+            total = time.perf_counter() - start
+        taken = np.array([_count_seconds(event) for event in kernels])
+        beyond.append(total - taken.sum())
+        is_early = np.cumsum(taken) - taken < handed - start
+        if not is_early.all():
+            slowness = taken[~is_early].sum() / quiet[~is_early].sum()
+            lost.append((taken[is_early] / slowness - quiet[is_early]).sum())
+    return max(0.0, float(np.percentile(beyond, _HOST_PERCENT) + np.median(lost or [0.0])))
 
 
 def _find_calls(executable: Executable, nodes: Collection[str]) -> tuple[list[Call], list[Call]]:

@@ -152,10 +152,10 @@ def test_lost_device_is_told(device: Device, tmp_path: Path, monkeypatch: pytest
     def fail(self: PreparedCase, *arguments: object, **options: object) -> object:
         if next(calls) % 500 == 0 and path.exists() and read_log(path).samples:
             raise DeviceError(f"{device.info.name}: lost")
-        return play(self, *arguments, **options)  # type: ignore[arg-type]
+        return read(self, *arguments, **options)  # type: ignore[arg-type]
 
-    play = PreparedCase.play
-    monkeypatch.setattr(PreparedCase, "play", fail)
+    read = PreparedCase.read
+    monkeypatch.setattr(PreparedCase, "read", fail)
 
     with pytest.raises(DeviceError, match="lost"):
         profile(device, path, seconds=60.0)
