@@ -166,7 +166,7 @@ def _draw_pool() -> FloatArray:
 
 def format_layers(layers: Iterable[Layer]) -> str:
     """Return layers as the text of a workload file, one a line."""
-    lines = [json.dumps({**_describe(layer), "uses": dict(layer.uses)}) for layer in layers]
+    lines = [json.dumps({**json.loads(layer.key), "uses": dict(layer.uses)}) for layer in layers]
     body = ",\n  ".join(lines)
     return f'{{"schema": {SCHEMA}, "layers": [\n  {body}\n]}}\n'
 
@@ -214,17 +214,6 @@ def _write(numbers: Sequence[int]) -> str:
 def _write_known(value: Op | Epilogue) -> str:
     """Return an operator or epilogue as `Layer.key` tells it; few of a network are different."""
     return json.dumps(_encode(value), separators=(",", ":"), sort_keys=True)
-
-
-def _describe(layer: Layer) -> dict[str, Any]:
-    described = {"op": _encode(layer.op), "inputs": layer.inputs, "output": layer.output}
-    if layer.constants:
-        described["constants"] = layer.constants
-    if layer.epilogue != NO_EPILOGUE:
-        described["epilogue"] = _encode(layer.epilogue)
-    if layer.before:
-        described["before"] = [_describe(one) for one in layer.before]
-    return described
 
 
 def _encode(value: Any) -> Any:
