@@ -21,9 +21,13 @@ _FILE = "kernels.json"
 
 
 def name_folder(info: DeviceInfo) -> str:
-    """Return the folder of a device's profile, such as `intel_amd-epyc_x2`: driver, device, compute units."""
+    """Return the folder of a device's profile, such as `intel_amd-epyc_v16_x2`.
+
+    It tells the driver, the device, the lanes of its vectors and its compute units: on virtual machines
+    processors of several generations bear one name.
+    """
     model = re.sub(r"[^a-z0-9]+", "-", info.device_name.lower()).strip("-") or "unknown"
-    return f"{info.driver}_{model}_x{info.units}"
+    return f"{info.driver}_{model}_v{info.vector_width}_x{info.units}"
 
 
 def shipped_path(info: DeviceInfo) -> Path:

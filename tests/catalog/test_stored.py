@@ -25,8 +25,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.parent.mkdir(parents=True)
 
 
-def test_folder_names_driver_device_and_units() -> None:
-    assert name_folder(INFO) == "test_amd-epyc-7-zip_x2"
+def test_folder_names_driver_device_lanes_and_units() -> None:
+    assert name_folder(INFO) == "test_amd-epyc-7-zip_v16_x2"
 
 
 def test_without_files_nothing_is_known() -> None:
