@@ -1,6 +1,6 @@
 """Reference kernels: fixed work that says how fast a device is at this moment, and how fast it can be at all.
 
-One computes and hardly touches memory, one moves memory and hardly computes. Interleaved with what is
+One computes and hardly touches memory, two move memory and hardly compute. Interleaved with what is
 measured they tell a slow kernel from a slow minute; at their fastest they are peaks that no kernel passes.
 """
 
@@ -16,9 +16,10 @@ from codl.devices.opencl import Device
 from codl.devices.timing import Sampler, time_call
 from codl.machine import DeviceKind, Peaks
 
-COMPUTE, MEMORY = "compute", "memory"
+COMPUTE, MEMORY, READING = "compute", "memory", "reading"
+"""What a reference does: multiply-adds, a copy, or reading alone. Other programs slow each down otherwise."""
 LANES = (4, 8, 16)
-_FMA, _STREAM, _TILE = (f"reference/reference_{name}__buffer.cl" for name in ("fma", "stream", "tile"))
+_FMA, _STREAM = (f"reference/reference_{name}__buffer.cl" for name in ("fma", "stream"))
 _CHAINS = 12
 _LINE = 8 * max(LANES)
 """Floats that a work-item of the stream moves in one step."""
@@ -32,10 +33,10 @@ CACHED_BYTES = 1 << 24
 
 
 class References:
-    """The two reference kernels of a device and a sampler that interleaves them with what is measured.
+    """The reference kernels of a device and a sampler that interleaves them with what is measured.
 
-    The compute-bound one runs on one core of a CPU and on the whole of any other device, the memory-bound one
-    always on all there is.
+    The compute-bound one runs on one core of a CPU and on the whole of any other device, those that move
+    memory always on all there is.
     """
 
     def __init__(self, device: Device) -> None:
@@ -46,9 +47,14 @@ class References:
         while (seconds := _best(prepare_fma(device, lanes=self.lanes, rounds=rounds))) < _LEAST_SECONDS:
             rounds *= max(2, min(16, round(_LEAST_SECONDS / max(seconds, 1e-6))))
         self._fma_rounds = rounds
-        memory = prepare_stream(device, lanes=self.lanes, footprint=_FOOTPRINTS[-2], rounds=1, copies=True)
-        compute = time_call(self._prepare_part(self.lanes))
-        self.sampler = Sampler({COMPUTE: compute, MEMORY: time_call(memory)})
+        streams = {
+            name: prepare_stream(
+                device, lanes=self.lanes, footprint=_FOOTPRINTS[-2], rounds=1, copies=name == MEMORY
+            )
+            for name in (MEMORY, READING)
+        }
+        calls = {COMPUTE: self._prepare_part(self.lanes), **streams}
+        self.sampler = Sampler({name: time_call(call) for name, call in calls.items()})
 
     def measure_peaks(self) -> Peaks:
         """Return the highest rates of the device: multiply-adds by vector width, bytes by footprint.
@@ -79,7 +85,7 @@ class References:
             pause_seconds=0.0,
             until_settled=True,
         )
-        quiet = {name: float(taken.seconds[name].min()) for name in (COMPUTE, MEMORY)}
+        quiet = {name: float(taken.seconds[name].min()) for name in self.sampler.references}
 
         def seconds(name: str, reference: str) -> float:
             return taken.settled_ratio(name, reference) * quiet[reference]

@@ -191,16 +191,25 @@ class Sampler:
         self._taken: dict[str, list[float]] = {name: [] for name in references}
 
     def take(
-        self, rows: Mapping[str, Row], *, watch: Sequence[tuple[str, str]] = (), **limits: Any
+        self,
+        rows: Mapping[str, Row],
+        *,
+        watch: Sequence[tuple[str, str]] = (),
+        seconds: float = 0.0,
+        **limits: Any,
     ) -> Rounds:
         """Return the times of ``rows`` and of the references, in rounds.
 
         Args:
             rows: What to sample, by name.
             watch: Pairs of names whose ratio matters, as in `interleave`.
+            seconds: How long samples are. References run on until they have taken as long, and the mean of
+                their runs counts: what other programs take in passing is shared by a long sample and is all
+                or nothing in a short one.
             limits: Other arguments of `interleave`.
         """
-        rounds = interleave({**rows, **self.references}, watch=watch, **limits)
+        references = {name: _lengthen(row, seconds) for name, row in self.references.items()}
+        rounds = interleave({**rows, **references}, watch=watch, **limits)
         for name, times in self._taken.items():
             times.extend(rounds.seconds[name].tolist())
         return rounds
@@ -208,6 +217,18 @@ class Sampler:
     def quiet_seconds(self, reference: str) -> float:
         """Return the 10th percentile of all times of a reference so far, in seconds."""
         return float(np.percentile(self._taken[reference], _QUIET_PERCENT))
+
+
+def _lengthen(row: Row, seconds: float) -> Row:
+    """Return a row that runs another until that has taken so long, and tells the mean of its runs."""
+
+    def measure() -> float:
+        spent, runs = row(), 1
+        while spent < seconds:
+            spent, runs = spent + row(), runs + 1
+        return spent / runs
+
+    return measure
 
 
 def rest(seconds: float) -> None:

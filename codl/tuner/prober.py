@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from codl.catalog.database import digest_row
 from codl.catalog.spec import Implementation, Selection
@@ -103,7 +104,7 @@ class Prober:
             OutOfTimeError: The deadline has passed.
         """
         times: dict[str, float] = {}
-        rows: dict[str, Row] = {}
+        rows: dict[str, tuple[Row, float]] = {}
         for selection in selections:
             name = str(selection)
             known = self._known.get(name)
@@ -113,11 +114,11 @@ class Prober:
                 continue
             self._check_time()
             try:
-                rows[name] = self._prepare(selection)
+                rows[name] = self._prepare_row(selection)
             except CodlError as error:
                 self._note(selection, stage="quick", error=" ".join(str(error).split()))
         if rows:
-            rounds = self._bench.references.sampler.take(
+            rounds = self._take(
                 rows,
                 warmup=0,
                 least_rounds=_LEAST_QUICK,
@@ -139,9 +140,9 @@ class Prober:
             OutOfTimeError: The deadline has passed.
         """
         self._check_time()
-        rows = {str(one): self._prepare(one) for one in selections}
+        rows = {str(one): self._prepare_row(one) for one in selections}
         anchor, *others = rows
-        rounds = self._bench.references.sampler.take(
+        rounds = self._take(
             rows,
             watch=[(name, anchor) for name in others] or [(anchor, self.reference)],
             warmup=1,
@@ -179,13 +180,22 @@ class Prober:
             loop_rate=None if is_rough else self._bench.loop_rate,
         )
 
-    def _prepare(self, selection: Selection) -> Row:
-        """Return the row of a candidate: built, run, repeated when it is short."""
+    def _prepare_row(self, selection: Selection) -> tuple[Row, float]:
+        """Return a candidate built, run, repeated when it is short, and about how long its row takes."""
         launches = self._trial.bind(selection)
         once = time_launches(self._trial.device, launches)
         once()
-        repeats = max(1, min(_MOST_REPEATS, round(_SAMPLE_SECONDS / max(once(), 1e-6))))
-        return time_launches(self._trial.device, launches, repeats=repeats)
+        seconds = max(once(), 1e-6)
+        repeats = max(1, min(_MOST_REPEATS, round(_SAMPLE_SECONDS / seconds)))
+        return time_launches(self._trial.device, launches, repeats=repeats), seconds * repeats
+
+    def _take(self, rows: Mapping[str, tuple[Row, float]], **limits: Any) -> Rounds:
+        """Return rounds of prepared rows and references, which take as long as the shortest row."""
+        return self._bench.references.sampler.take(
+            {name: row for name, (row, _) in rows.items()},
+            seconds=min(seconds for _, seconds in rows.values()),
+            **limits,
+        )
 
     def _note(self, selection: Selection, *, stage: str, ratio: float | None = None, error: str = "") -> None:
         """Record a measurement."""

@@ -9,7 +9,7 @@ import pytest
 from codl.devices.drivers import OpenedDevice
 from codl.devices.inner_loops import LOOPS, Loop, measure_loops
 from codl.devices.opencl import Device, open_device
-from codl.devices.reference import COMPUTE, LANES, MEMORY, References
+from codl.devices.reference import COMPUTE, LANES, MEMORY, READING, References
 from codl.machine import Peaks
 
 
@@ -93,7 +93,7 @@ def test_peaks_are_positive_and_loops_below_them(device: Device) -> None:
     (rate,) = measure_loops(references, [loop], peaks)
 
     assert set(peaks.flops) == set(LANES)
-    assert set(peaks.reference_seconds) == {COMPUTE, MEMORY}
+    assert set(peaks.reference_seconds) == {COMPUTE, MEMORY, READING}
     assert all(rate > 1e6 for rate in peaks.flops.values())
     assert all(rate > 1e6 for _, rate in peaks.bandwidth)
     assert 1e6 < rate <= max(peaks.flops.values())

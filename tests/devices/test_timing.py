@@ -173,6 +173,15 @@ def test_sampler_interleaves_references_and_remembers_their_quiet_time() -> None
     assert sampler.quiet_seconds("reference") == pytest.approx(1.0)
 
 
+def test_references_run_as_long_as_what_they_are_compared_with() -> None:
+    times = iter([1.0, 3.0, 4.0, 2.0, 2.0, 5.0])
+    sampler = Sampler({"reference": lambda: next(times)})
+
+    taken = sampler.take({"a": constant(8.0)}, seconds=7.0, most_rounds=2, warmup=0, pause_seconds=0.0)
+
+    assert taken.seconds["reference"].tolist() == [8.0 / 3.0, 3.0]
+
+
 def test_rounds_settle_when_the_fastest_agree() -> None:
     whole, torn = np.array([1.0, 9.0, 1.01, 5.0, 1.02]), np.array([1.0, 9.0, 1.5, 5.0, 7.0])
 
