@@ -1,9 +1,11 @@
 """A mend for the PoCL wheel of 2022 on processors newer than itself.
 
 The wheel's compiler does not know AMD's family 26 (Zen 5), calls it `generic`, and then refuses to compile
-for a processor of that name: every build fails. The name is one field of the device's structure in memory.
-With the name of an AVX-512 processor that the compiler knows, which is what its own kernel library was chosen
-for, the device builds, computes right, and is as fast as a current PoCL.
+for a processor of that name: every build fails. Zen 4 it takes for its predecessor `znver3`, which has no
+AVX-512; its own kernel library is for AVX-512 all the same, and kernels that hand it vectors of 16 crash. The
+name is one field of the device's structure in memory. With the name of an AVX-512 processor that the compiler
+knows, which is what the library was chosen for, the device builds, computes right, and is as fast as a current
+PoCL.
 
 It is applied to exactly one known binary, and only where the field holds what fails.
 """
@@ -16,7 +18,7 @@ KNOWN_LIBRARY = "libpocl-21062cec.so"
 """The hash in the name stands for the contents of the library in pocl-binary-distribution 3.0."""
 _NAME_OFFSET = 640
 """Where that binary keeps the pointer to the processor's name, in bytes from the device's address."""
-_UNKNOWN = b"generic"
+_MISTAKEN = (b"generic", b"znver3")
 _NEEDED_FLAGS = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})
 _REPLACEMENT = ctypes.create_string_buffer(b"skylake-avx512")
 
@@ -31,7 +33,7 @@ def mend_processor_name(device: Any) -> bool:
     if str(device.driver_version) != "3.0-rc2" or not _is_known_library() or not _has_avx512():
         return False
     field = ctypes.c_void_p.from_address(device.int_ptr + _NAME_OFFSET)
-    if not field.value or ctypes.string_at(field.value, len(_UNKNOWN) + 1) != _UNKNOWN + b"\0":
+    if not field.value or ctypes.string_at(field.value) not in _MISTAKEN:
         return False
     field.value = ctypes.addressof(_REPLACEMENT)
     return True
