@@ -12,7 +12,7 @@ from codl.ir.ops import Activation, ActivationKind, Epilogue, ResidualOrder
 from codl.latency.amounts.crossing import count_crossing, find_crossing
 from codl.latency.amounts.epilogues import PLAIN, Epilogues
 from codl.latency.amounts.tiles import list_tiles
-from codl.latency.amounts.traffic import imbalance, list_traffic, miss_share
+from codl.latency.amounts.traffic import count_constants, imbalance, list_traffic, miss_share
 from codl.latency.amounts.waves import split_waves
 from codl.latency.amounts.work import count_work
 from codl.machine import DeviceKind
@@ -165,3 +165,15 @@ def test_activations_have_vectors_of_their_own() -> None:
         ActivationKind.TANH: [False, True, True],
     }
     assert Epilogues.join(each[:1] * 2, (1, 2)) == Epilogues.of(each[0])
+
+
+def test_the_slower_of_memory_and_products_sets_the_pace() -> None:
+    batch, parameters = describe("conv-large", 2, [0, 0, 0], [1, 7, 28])
+
+    found = list_tiles(batch, count_work(batch, parameters), parameters, PLAIN)
+
+    constants, products = count_constants(batch), found["products"]
+    for name, rate in (("paced_2B", 2), ("paced_4B", 4), ("paced_8B", 8)):
+        np.testing.assert_array_equal(found[name], np.maximum(constants, rate * products))
+    assert (np.diff(found["paced_8B"]) >= 0).all()
+    assert found["paced_2B"][0] == constants[0] > 2 * products[0]
