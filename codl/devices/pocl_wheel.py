@@ -4,8 +4,8 @@ The wheel's compiler does not know AMD's family 26 (Zen 5), calls it `generic`, 
 for a processor of that name: every build fails. Zen 4 it takes for its predecessor `znver3`, which has no
 AVX-512; its own kernel library is for AVX-512 all the same, and kernels that hand it vectors of 16 crash. The
 name is one field of the device's structure in memory. With the name of an AVX-512 processor that the compiler
-knows, which is what the library was chosen for, the device builds, computes right, and is as fast as a current
-PoCL.
+knows, which is what the library was chosen for, the device builds, computes right, and is as fast as current
+ones.
 
 It is applied to exactly one known binary, and only where the field holds what fails.
 """
