@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from codl.profiler.fit import Fitted, fit_row
 from codl.profiler.log import Sample
 from codl.profiler.samples import describe_boxes
 from codl.profiler.survey import find_time_us
+from codl.profiler.workload import load_pairs, load_workload
 
 LEAST_SAMPLES = 6
 """A row with fewer gets no predictor."""
@@ -41,12 +43,18 @@ class Lesson:
             digest=digest_implementation(self.row),
             model=self.fitted.model,
             quality=self.fitted.quality,
-            layers=self.fitted.effects,
+            layers={mark: effect for mark, effect in self.fitted.effects.items() if mark in self._real},
             known=self.fitted.known,
             doubt=self.fitted.doubt,
             known_doubt=self.fitted.known_doubt,
             counting=Counting.WORK,
         )
+
+    @property
+    def _real(self) -> set[str]:
+        """Marks of the layers that stand in networks: nobody asks for a relative of one by its name."""
+        real = _list_real()
+        return {mark_sample(sample) for sample in self.samples if parse_layer(sample.layer).key in real}
 
     def find_worst(self, count: int) -> tuple[Layer, ...]:
         """Return the layers of the samples that are predicted worst."""
@@ -101,7 +109,7 @@ def _teach_row(
         us,
         flops=np.concatenate([one.flops for one in features]),
         groups=[json.dumps(sample.layer) for sample in ordered],
-        layers=[mark for group in _group(ordered) for mark in [_mark(group[0])] * len(group)],
+        layers=[mark for group in _group(ordered) for mark in [mark_sample(group[0])] * len(group)],
         is_chosen=np.array([sample.is_chosen for sample in ordered]),
         is_examined=is_examined,
     )
@@ -142,7 +150,13 @@ def _describe(samples: Sequence[Sample], row: Implementation, info: DeviceInfo) 
     return describe_boxes(layer, selection, Boxes.of([Region(s.begin, s.end) for s in samples]), info)
 
 
-def _mark(sample: Sample) -> str:
+@cache
+def _list_real() -> frozenset[str]:
+    return frozenset(layer.key for layer in (*load_workload(), *load_pairs()))
+
+
+def mark_sample(sample: Sample) -> str:
+    """Return the mark of a sample's layer, computed by its program."""
     return mark_layer(parse_layer(sample.layer), tuple(sorted(sample.parameters.items())))
 
 
