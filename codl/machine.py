@@ -44,6 +44,8 @@ class DeviceInfo:
     has_fp16: bool
     is_unified: bool
     """Whether the device computes in the host's memory."""
+    generation: str = ""
+    """Family and model of a CPU, such as `25.17`: virtual machines give many one name. Empty if unknown."""
 
     @property
     def vector_registers(self) -> int:

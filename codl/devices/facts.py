@@ -75,6 +75,7 @@ def _describe(device: Any, *, name: str, index: int) -> DeviceInfo:
         has_images=bool(device.image_support),
         has_fp16="cl_khr_fp16" in extensions,
         is_unified=kind is DeviceKind.CPU or bool(_ask(device, "host_unified_memory", 0)),
+        generation=_read_generation() if kind is DeviceKind.CPU else "",
     )
 
 
@@ -121,12 +122,23 @@ def _format_pci(domain: int, bus: int, slot: int, function: int) -> str:
 
 def _read_cpu_model() -> str:
     """Return the processor's name as the kernel tells it; every CPU driver spells it in its own way."""
+    return _read_cpu_fact("model name|Hardware|cpu model") or "host"
+
+
+def _read_generation() -> str:
+    """Return family and model of the processor, on ARM implementer and part; empty where neither is told."""
+    facts = [_read_cpu_fact(name) for name in ("cpu family|CPU implementer", "model|CPU part")]
+    return ".".join(filter(None, facts))
+
+
+def _read_cpu_fact(names: str) -> str:
+    """Return the first fact of one of these names that the kernel tells of the processor, or nothing."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "host"
-    found = re.search(r"^(?:model name|Hardware|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else "host"
+        return ""
+    found = re.search(rf"^(?:{names})\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def _find_multiple(device: Any) -> int:

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -216,6 +216,8 @@ def _parse_facts(told: Any, kind: type[Facts]) -> Facts:
     values: dict[str, Any] = {}
     for one in fields(kind):
         where, value = f"device.{one.name}", entries.get(one.name)
+        if one.default is not MISSING and entries.get(one.name, one.default) == one.default:
+            continue  # older files do not tell
         if one.type is int:
             least = 0 if one.name == "local_memory_bytes" else 1
             values[one.name] = _count(value, where, least=least)

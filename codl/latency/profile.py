@@ -27,7 +27,16 @@ Slowdown = tuple[tuple[float, float], tuple[float, float]]
 """[own work][the other's work], each compute-bound or memory-bound: time beside the other over time alone."""
 _COUNTING = (features, crossing, epilogues, lines, taps, tiles, traffic, waves, work)
 """Modules that say what the time of a launch depends on."""
-_FACTS = ("driver", "device_name", "driver_version", "units", "vector_width", "work_group_multiple")
+_FACTS = (
+    "driver",
+    "device_name",
+    "driver_version",
+    "units",
+    "vector_width",
+    "work_group_multiple",
+    "generation",
+)
+_MAY_BE_UNKNOWN = ("generation",)
 
 
 class Origin(StrEnum):
@@ -52,6 +61,7 @@ class DeviceKey:
     units: int
     vector_width: int
     work_group_multiple: int
+    generation: str = ""
 
     @classmethod
     def of(cls, info: DeviceInfo) -> "DeviceKey":
@@ -59,9 +69,14 @@ class DeviceKey:
         return cls(kind=str(info.kind), **{name: getattr(info, name) for name in _FACTS})
 
     def find_difference(self, other: "DeviceKey") -> str | None:
-        """Return in words the first fact in which another key differs, or None."""
+        """Return in words the first fact in which another key differs, or None.
+
+        A fact that one of them does not know is no difference.
+        """
         for name in ("kind", *_FACTS):
             got, expected = getattr(self, name), getattr(other, name)
+            if name in _MAY_BE_UNKNOWN and not (got and expected):
+                continue
             if got != expected:
                 return f"{name} {got!r}, expected {expected!r}"
         return None

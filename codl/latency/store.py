@@ -56,7 +56,7 @@ def _find_shipped(info: DeviceInfo) -> DeviceProfile | None:
     if not (shipped_folder(info) / DEVICE_FILE).exists():
         return None
     profile = load_profile(shipped_folder(info))
-    return profile if profile.key == DeviceKey.of(info) else None
+    return profile if profile.key.find_difference(DeviceKey.of(info)) is None else None
 
 
 def _renew(own: DeviceProfile, shipped: DeviceProfile) -> DeviceProfile:

@@ -72,6 +72,17 @@ def test_shipped_profile_of_another_driver_is_a_relative(shipped: Path) -> None:
     assert relative.key.driver_version == "0.9"
 
 
+def test_generations_of_one_name_are_told_apart_where_both_are_known(shipped: Path) -> None:
+    save_profile(make_profile(replace(INFO, generation="25.17")), shipped / user_folder(INFO).name)
+
+    found = find_profile(replace(INFO, generation="25.17"))
+
+    assert found is not None
+    assert found.key.generation == found.info.generation == "25.17"
+    assert find_profile(replace(INFO, generation="26.2")) is None
+    assert find_profile(INFO) == found
+
+
 def test_relative_has_the_same_driver_and_kind_and_the_nearest_width(shipped: Path) -> None:
     for name, info in (
         ("a", replace(INFO, driver="other")),
