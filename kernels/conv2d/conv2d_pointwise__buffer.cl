@@ -9,11 +9,16 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
 //             the launch, tiles a work-item takes, panels, outputs and inputs of a group, strides, epilogue
 // Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
-// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes;
+//             FETCH 0 1 whether weights are asked for ahead
 // Tested by   tests/kernels/test_conv2d_pointwise.py
 //
 // Pixels are those of the box in row-major order; where its rows follow each other in memory they are one line.
-// Panels lie on the grid of their group, whose last vectors step back to end with it.
+// Panels lie on the grid of their group, whose last vectors step back to end with it. A panel's weights stay in a
+// core's cache while all tiles of the work-item use them; meanwhile the next panel's come near.
+#ifndef FETCH
+#define FETCH 0
+#endif
 #include "common/gemm_tile.h"
 
 // Where pixel m of the tile lies in source, output and residual; past the end the last one again.
@@ -51,32 +56,52 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__b
     const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
     const int last_start = max(0, group_outputs - VECTOR);
     const int begin = get_global_id(0) * item_tiles * MR, end = min(pixels, begin + item_tiles * MR);
-    for (int first = begin; first < end; first += MR) {
-        const int left = pixels - first;
-        int oh = row_begin + first / columns, ow = col_begin + first % columns;
-        REPEAT(MR, DECLARE_PIXEL)
-        if (is_line || ow + MR <= col_end) {
-            const int from = AT(src, n, oh * stride_h, ow * stride_w, 0);
-            const int to = AT(dst, n, oh, ow, 0), with = AT(residual, n, oh, ow, 0);
-            REPEAT(MR, PLACE_ON_LINE)
-        } else {
-            REPEAT(MR, PLACE_IN_BOX)
-        }
-        __global const float *weight = weights + item_begin * ((size_t)(group_inputs + 1) * PANEL);
-        for (int item = item_begin; item < item_end; ++item) {
-            const int panel = panel_begin + item, group = panel / group_panels;
-            const int first_channel = (panel - group * group_panels) * PANEL;
-            EACH_VECTOR(PLACE_VECTOR)
-            __global const float *inputs = src + group * group_inputs;
+    const int panel_floats = (group_inputs + 1) * PANEL;
+    __global const float *panel_weights = weights + item_begin * (size_t)panel_floats;
+    for (int item = item_begin; item < item_end; ++item, panel_weights += panel_floats) {
+        const int panel = panel_begin + item, group = panel / group_panels;
+        const int first_channel = (panel - group * group_panels) * PANEL;
+        EACH_VECTOR(PLACE_VECTOR)
+        __global const float *inputs = src + group * group_inputs;
+        __global float *outputs = dst + group * group_outputs;
+        __global const float *others = residual + group * group_outputs;
+        const int low = channel_begin - group * group_outputs;
+        const int high = min(channel_end - group * group_outputs, group_outputs);
+#if FETCH
+        // A line a step: the first tiles ask together for the next panel.
+        const int fetching_end = item + 1 < item_end ? begin + VECTORS * MR : begin;
+        __global const float *next_panel = panel_weights + panel_floats;
+#endif
+        const bool is_plain = IS_PLAIN_EPILOGUE && low <= start_0 &&
+                              high >= min(first_channel + PANEL, group_outputs) && group_outputs >= VECTOR;
+        for (int first = begin; first < end; first += MR) {
+            const int left = pixels - first;
+            int oh = row_begin + first / columns, ow = col_begin + first % columns;
+            REPEAT(MR, DECLARE_PIXEL)
+            if (is_line || ow + MR <= col_end) {
+                const int from = AT(src, n, oh * stride_h, ow * stride_w, 0);
+                const int to = AT(dst, n, oh, ow, 0), with = AT(residual, n, oh, ow, 0);
+                REPEAT(MR, PLACE_ON_LINE)
+            } else {
+                REPEAT(MR, PLACE_IN_BOX)
+            }
+            __global const float *weight = panel_weights;
             REPEAT(MR, AIM_PIXEL)
             START_TILE
-            ACCUMULATE(group_inputs)
-            __global float *outputs = dst + group * group_outputs;
-            __global const float *others = residual + group * group_outputs;
-            const int low = channel_begin - group * group_outputs;
-            const int high = min(channel_end - group * group_outputs, group_outputs);
-            if (IS_PLAIN_EPILOGUE && low <= start_0 && high >= min(first_channel + PANEL, group_outputs) &&
-                group_outputs >= VECTOR) {
+#if FETCH
+#undef BEFORE_STEP
+#define BEFORE_STEP __builtin_prefetch((const void *)(size_t)(ahead + k * VECTOR), 0, 2);
+            if (first < fetching_end) {
+                __global const float *ahead = next_panel + (first - begin) / MR * group_inputs * VECTOR;
+                ACCUMULATE(group_inputs)
+            } else
+#undef BEFORE_STEP
+#define BEFORE_STEP
+#endif
+            {
+                ACCUMULATE(group_inputs)
+            }
+            if (is_plain) {
                 PLAIN_BOUNDS
 #define STORE_PIXEL_ROW STORE_PLAIN_ROW
                 REPEAT(MR, STORE_PIXEL)

@@ -1,5 +1,6 @@
 """1x1 convolutions as matrix products on every device: tile edges, groups, strides, epilogues, cuts."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ from codl.catalog.choose import choose
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
 from codl.catalog.rows.conv2d import IMPLEMENTATIONS as IMPLICIT_GEMM
 from codl.catalog.rows.conv2d_pointwise import IMPLEMENTATIONS
-from codl.catalog.spec import Selection
+from codl.catalog.spec import Selection, can_fetch
 from codl.devices.opencl import Device
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Pads, Pair
 from codl.ir.regions import Boxes, Region
@@ -48,9 +49,9 @@ def pointwise(
     )
 
 
-def tile(mr: int, vectors: int, vector: int) -> Selection:
+def tile(mr: int, vectors: int, vector: int, *, fetch: int = 0) -> Selection:
     """Return the row with these parameters."""
-    parameters = {"MR": mr, "VECTORS": vectors, "VECTOR": vector}
+    parameters = {"MR": mr, "VECTORS": vectors, "VECTOR": vector, "FETCH": fetch}
     return Selection(implementation=ROW, parameters=parameters)
 
 
@@ -130,6 +131,20 @@ def test_every_tile_gives_the_bits_of_the_implicit_gemm(
     assert_right(device, graph, feeds, reference, slices=slices, selection=tile(*parameters))
 
 
+@pytest.mark.parametrize(
+    "image", [pytest.param((1, 3), id="one-tile"), pytest.param((6, 7), id="more-tiles-than-vectors")]
+)
+def test_asking_for_weights_ahead_keeps_bits(device: Device, image: Pair) -> None:
+    if not can_fetch(device.info):
+        pytest.skip("the device knows no way to ask for memory ahead")
+    graph, feeds, reference = build(pointwise(image, 40, 200))
+    plain, fetching = tile(4, 3, 8), tile(4, 3, 8, fetch=1)
+    value = run_node(device, graph, feeds, selection=fetching)
+    np.testing.assert_array_equal(value, run_node(device, graph, feeds, selection=plain))
+    slices = [*cut(reference.shape, 1, [9, 70]), *cut(reference.shape, 3, [2])]
+    assert_right(device, graph, feeds, reference, slices=slices, selection=fetching)
+
+
 @pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)
 def test_epilogues(device: Device, epilogue: Epilogue) -> None:
     graph, feeds, reference = build(pointwise((4, 5), 6, 35, epilogue=epilogue))
@@ -154,6 +169,37 @@ def test_chooses_a_tile_that_fits_the_registers(width: int) -> None:
         chosen = choose_tile(info, rows=rows, channels=channels, depth=depth)
         assert is_tile(chosen, info)
         assert all(chosen[name] in values for name, values in ALLOWED_TILES.items())
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 16])
+@pytest.mark.parametrize("image", [(1, 1), (7, 7), (14, 14), (28, 28), (56, 56)], ids=str)
+@pytest.mark.parametrize("outputs", [24, 320, 1024])
+def test_shares_work_among_units(outputs: int, image: Pair, units: int) -> None:
+    graph, _, reference = build(pointwise(image, 96, outputs))
+    (node,) = graph.nodes
+    info = replace(device_info(16), units=units)
+    parameters = ROW.accepts(node, graph, info)
+    assert parameters is not None
+    whole = Boxes.of([Region.whole(reference.shape)])
+    (batch,) = ROW.describe(node, graph, whole, info, parameters)
+    tiles, panels = -(-image[0] * image[1] // parameters["MR"]), int(batch.scalars["panels"][0])
+    item_tiles, item_panels = (int(batch.scalars[name][0]) for name in ("item_tiles", "item_panels"))
+    assert batch.global_size[0].tolist() == [-(-tiles // item_tiles), -(-panels // item_panels), 1]
+    busiest = int(batch.units["tiles"][0])
+    assert tiles * panels / units <= busiest <= 1.25 * tiles * panels / units + parameters["VECTORS"] * panels
+
+
+def test_units_take_panels_of_their_own_where_weights_are_most() -> None:
+    info = replace(device_info(16), units=2)
+    groups = []
+    for image in ((14, 14), (56, 56)):
+        graph, _, reference = build(pointwise(image, 256, 1024))
+        (node,) = graph.nodes
+        parameters = choose(node, graph, info).parameters
+        whole = Boxes.of([Region.whole(reference.shape)])
+        (batch,) = ROW.describe(node, graph, whole, info, parameters)
+        groups.append(int(batch.global_size[0, 1]))
+    assert groups == [2, 1]
 
 
 def test_counts_the_work_of_each_candidate(device: Device) -> None:
