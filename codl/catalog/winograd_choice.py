@@ -13,7 +13,7 @@ import numpy.typing as npt
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.windows import has_constant_weights
 from codl.catalog.spec import Parameters, can_fetch, ceil_div
-from codl.catalog.winograd_costs import FAR_BYTES, FEW, MANY, MOVED_COST, READ_COST, Costs
+from codl.catalog.winograd_costs import FEW, MANY, MOVED_COST, READ_COST, Costs
 from codl.catalog.winograd_layer import Layer, list_sizes
 from codl.catalog.winograd_streamed import (
     FILTER_PRODUCTS,
@@ -128,7 +128,7 @@ def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
     lanes, outputs, images = layer.lanes, layer.outputs, layer.images
     (rows, columns), weights = layer.image, layer.taps * layer.outputs
     costs = layer.costs
-    read = costs.far_read if weights * FLOAT_BYTES >= FAR_BYTES else READ_COST
+    read = costs.far_read if weights * FLOAT_BYTES >= costs.far_bytes else READ_COST
     plain = 2 * weights * images * rows * columns * _PLAIN_COST + read * FLOAT_BYTES * weights
     best: dict[Arrangement, tuple[float, Parameters]] = {}
 

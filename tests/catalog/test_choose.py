@@ -52,8 +52,8 @@ def test_single_rows_take_a_wide_panel() -> None:
 
 
 def test_many_filters_take_small_tiles_of_a_small_image_where_registers_are_many() -> None:
-    assert [_choose_tile(*case, width=16) for case in ((512, 512, 14), (512, 1024, 14))] == [4, 2]
-    assert [_choose_tile(*case, width=8) for case in ((512, 512, 14), (512, 1024, 14))] == [4, 4]
+    assert [_choose_tile(*case, width=16) for case in ((128, 256, 14), (512, 512, 14))] == [4, 2]
+    assert [_choose_tile(*case, width=8) for case in ((128, 256, 14), (512, 1024, 14))] == [4, 4]
     assert _choose_tile(512, 1024, 28, width=16) == 4
 
 
