@@ -32,8 +32,14 @@ def user_folder(info: DeviceInfo) -> Path:
 
 
 def shipped_folder(info: DeviceInfo) -> Path:
-    """Return where a profile of a device would ship with codl."""
-    return profiles_dir() / name_folder(info)
+    """Return where a profile of a device would ship with codl.
+
+    Where processors of several generations bear one name, as on virtual machines, the folders of later ones
+    end with it, such as `_g6-167`.
+    """
+    plain = profiles_dir() / name_folder(info)
+    own = plain.with_name(f"{plain.name}_g{info.generation.replace('.', '-')}")
+    return own if (own / DEVICE_FILE).exists() else plain
 
 
 def find_profile(info: DeviceInfo) -> DeviceProfile | None:

@@ -83,6 +83,16 @@ def test_generations_of_one_name_are_told_apart_where_both_are_known(shipped: Pa
     assert find_profile(INFO) == found
 
 
+def test_generations_of_one_name_have_shipped_profiles_each(shipped: Path) -> None:
+    name = user_folder(INFO).name
+    save_profile(make_profile(INFO), shipped / name)
+    save_profile(make_profile(replace(INFO, generation="6.167")), shipped / f"{name}_g6-167")
+
+    found = [find_profile(replace(INFO, generation=generation)) for generation in ("6.167", "6.207", "")]
+
+    assert [profile and profile.info.generation for profile in found] == ["6.167", "", ""]
+
+
 def test_relative_has_the_same_driver_and_kind_and_the_nearest_width(shipped: Path) -> None:
     for name, info in (
         ("a", replace(INFO, driver="other")),
