@@ -107,9 +107,11 @@ LAYERS = {
 }
 
 
-def _find_parameters(row: Implementation, node: Node, graph: Graph, place: int) -> Parameters:
+def _find_parameters(
+    row: Implementation, node: Node, graph: Graph, place: int, info: DeviceInfo
+) -> Parameters:
     """Return what a row is built with: as it chooses, or other values where it takes no such node."""
-    known = row.accepts(node, graph, device_info(16))
+    known = row.accepts(node, graph, info)
     return known or {name: values[place % len(values)] for name, values in row.allowed.items()}
 
 
@@ -162,14 +164,15 @@ def test_all_rows_that_stack_are_tried() -> None:
     assert {row.name for row in IMPLEMENTATIONS if row.stacks} == set(STACKING)
 
 
+@pytest.mark.parametrize("driver", ["intel", "test"], ids=["asks-for-memory-ahead", "does-not"])
 @pytest.mark.parametrize("name", STACKING)
-def test_operators_side_by_side_are_described_as_each_by_itself(name: str) -> None:
-    graph, info = LAYERS[STACKING[name]], device_info(16)
+def test_operators_side_by_side_are_described_as_each_by_itself(name: str, driver: str) -> None:
+    graph, info = LAYERS[STACKING[name]], replace(device_info(16), driver=driver)
     (row,) = (row for row in IMPLEMENTATIONS if row.name == name)
     nodes = graph.nodes
     outs = [_slice(node, graph) for node in nodes]
     counts = [out.count for out in outs]
-    known = [_find_parameters(row, node, graph, place) for place, node in enumerate(nodes)]
+    known = [_find_parameters(row, node, graph, place, info) for place, node in enumerate(nodes)]
     apart = [
         row.describe(node, graph, out, info, one) for node, out, one in zip(nodes, outs, known, strict=True)
     ]

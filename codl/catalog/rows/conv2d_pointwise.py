@@ -146,7 +146,7 @@ def _share(
         parameters: Of the kernel.
     """
     panel = parameters["VECTORS"] * parameters["VECTOR"]
-    least = parameters["VECTORS"] if parameters["FETCH"] else 1  # tiles that ask together for a panel
+    least = np.where(parameters["FETCH"], parameters["VECTORS"], 1)  # tiles that ask together for a panel
     best_cost = np.full(len(tiles), np.inf)
     best = tiles, panels
     for parts in sorted({1, units}):
