@@ -15,6 +15,7 @@ from codl.catalog.spec import Selection, can_fetch
 from codl.devices.opencl import Device
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Pads, Pair
 from codl.ir.regions import Boxes, Region
+from codl.machine import DeviceKind
 from tests.catalog.nodes import device_info
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import EPILOGUES, assert_right, cut, run_node, run_onnx
@@ -200,6 +201,20 @@ def test_units_take_panels_of_their_own_where_weights_are_most() -> None:
         (batch,) = ROW.describe(node, graph, whole, info, parameters)
         groups.append(int(batch.global_size[0, 1]))
     assert groups == [2, 1]
+
+
+def test_gpus_take_many_small_work_items() -> None:
+    graph, _, reference = build(pointwise((56, 56), 64, 256))
+    (node,) = graph.nodes
+    whole = Boxes.of([Region.whole(reference.shape)])
+    items = []
+    for kind in (DeviceKind.CPU, DeviceKind.GPU):
+        info = replace(device_info(4), kind=kind, units=64)
+        parameters = ROW.accepts(node, graph, info)
+        assert parameters is not None
+        (batch,) = ROW.describe(node, graph, whole, info, parameters)
+        items.append(int(batch.global_size[0].prod()))
+    assert items[1] > 2 * items[0]
 
 
 def test_counts_the_work_of_each_candidate(device: Device) -> None:

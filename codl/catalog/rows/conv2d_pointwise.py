@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile, share_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import box_scalars, has_constant_weights, image_args, pack_taps
 from codl.catalog.spec import (
@@ -22,7 +22,7 @@ from codl.catalog.spec import (
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, IntArray, input_boxes
-from codl.machine import DeviceInfo
+from codl.machine import DeviceInfo, DeviceKind
 
 ALLOWED_POINTWISE: Mapping[str, tuple[int, ...]] = {**ALLOWED_TILES, "FETCH": (0, 1)}
 """Allowed values of the parameters."""
@@ -84,9 +84,12 @@ def _describe(
     )
     panels = last_panel + 1 - panel_begin
     tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
-    item_tiles, item_panels = _share(
-        tiles, panels, extent[:, 0], depth=depth, units=info.units, parameters=parameters
-    )
+    if info.kind is DeviceKind.CPU:
+        item_tiles, item_panels = _share(
+            tiles, panels, extent[:, 0], depth=depth, units=info.units, parameters=parameters
+        )
+    else:  # many work-items hide what each of them waits for
+        item_tiles, item_panels = share_tiles(tiles, panels, extent[:, 0], depth=depth, info=info)
     global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     busiest = items * item_panels * item_tiles
@@ -132,7 +135,7 @@ def _describe(
 def _share(
     tiles: IntArray, panels: IntArray, images: IntArray, *, depth: int, units: int, parameters: Parameters
 ) -> tuple[IntArray, IntArray]:
-    """Return tiles and panels of a work-item, by which the busiest unit has the least to do and to read.
+    """Return tiles and panels of a work-item, by which a CPU's busiest core has the least to do and to read.
 
     Where units take panels of their own, each reads its weights and all inputs; otherwise all weights and the
     inputs of its pixels.
