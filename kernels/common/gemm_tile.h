@@ -19,6 +19,11 @@
 #include "common/repeat.h"
 
 #define PANEL (VECTORS * VECTOR)
+// Floats of weights from one vector of a row to the next one, and from one row to the next.
+#ifndef VECTOR_STEP
+#define VECTOR_STEP VECTOR
+#define WEIGHT_STEP PANEL
+#endif
 
 // One statement for each vector of a row: EACH_VECTOR(X) is X(0) X(1) ..., EACH_IN_ROW(X, m) is X(m, 0) X(m, 1) ...
 #define EACH_VECTOR(X) REPEAT(VECTORS, X)
@@ -35,7 +40,7 @@
 #define PLACE_VECTOR(v) const int start_##v = min(first_channel + v * VECTOR, last_start);
 
 // Accumulators a<m>_<v>, all rows starting from the panel's bias.
-#define LOAD_BIAS(v) const VEC bias_##v = VLOAD(weight + v * VECTOR);
+#define LOAD_BIAS(v) const VEC bias_##v = VLOAD(weight + v * VECTOR_STEP);
 #define START_VECTOR(m, v) VEC a##m##_##v = bias_##v;
 #define START_ROW(m) EACH_IN_ROW(START_VECTOR, m)
 
@@ -47,7 +52,7 @@
 #ifndef BEFORE_STEP
 #define BEFORE_STEP
 #endif
-#define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR);
+#define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR_STEP);
 #define STEP_VECTOR(m, v) a##m##_##v = fma(s##m, w_##v, a##m##_##v);
 #define STEP_ROW(m)                        \
     const VEC s##m = (VEC)(INPUT(m));      \
@@ -55,13 +60,13 @@
 #define START_TILE                         \
     EACH_VECTOR(LOAD_BIAS)                 \
     REPEAT(MR, START_ROW)                  \
-    weight += PANEL;
+    weight += WEIGHT_STEP;
 #define ACCUMULATE(length)                 \
     for (int k = 0; k < (length); ++k) {   \
         BEFORE_STEP                        \
         EACH_VECTOR(LOAD_WEIGHT)           \
         REPEAT(MR, STEP_ROW)               \
-        weight += PANEL;                   \
+        weight += WEIGHT_STEP;             \
     }
 
 // Stores lanes [low, high) of one vector through any epilogue. Out of line: with its many cases around the named

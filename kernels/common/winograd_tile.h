@@ -119,22 +119,22 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 }
 
 // The products of MR tiles with one panel of filters at one point: sums over `depth`, kept for the transform.
-// AIM_FETCH goes before it: each of a panel's `blocks` register tiles asks for some of the filters at `next`, in each
-// step for its own vector of the row and for those `blocks` and twice as many further. All vectors have to be asked
-// for, by one register tile too: lines that are left out come one by one, for processors then see no walk to follow.
+// AIM_FETCH goes before it: each of a panel's `blocks` register tiles asks for its share of the filters at `next`, a row
+// every `blocks` steps. All vectors of a row have to be asked for: lines that are left out come one by one, for
+// processors then see no walk to follow. So have steps between rows: what is asked for faster than memory delivers
+// holds up the loads of what is near.
 #if FETCH
-#define AIM_FETCH(block, blocks, next)                                                                       \
-    const int first_vector = (block) * VECTOR, second_vector = ((block) + (blocks)) * VECTOR;                \
-    const int first_step = first_vector < NR ? NR : 0, second_step = second_vector < NR ? NR : 0;            \
-    __global const float *first_ahead = (next) + (first_vector < NR ? first_vector : 0);                     \
-    __global const float *second_ahead = (next) + (second_vector < NR ? second_vector : 0);                  \
-    LANE_2(const int third_vector = ((block) + 2 * (blocks)) * VECTOR;                                       \
-           const int third_step = third_vector < NR ? NR : 0;                                                \
-           __global const float *third_ahead = (next) + (third_vector < NR ? third_vector : 0);)
-#define FETCH_WEIGHTS                                                                  \
-    __builtin_prefetch((const void *)(size_t)(first_ahead + k * first_step), 0, 2);    \
-    __builtin_prefetch((const void *)(size_t)(second_ahead + k * second_step), 0, 2);  \
-    LANE_2(__builtin_prefetch((const void *)(size_t)(third_ahead + k * third_step), 0, 2);)
+#define AIM_FETCH(block, blocks, next)                                                              \
+    const int fetch_steps = (blocks);                                                               \
+    int steps_left = 1;                                                                             \
+    __global const float *ahead = (next) + (block) * ((depth + fetch_steps - 1) / fetch_steps) * NR;
+#define ASK_AHEAD(v) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
+#define FETCH_WEIGHTS                    \
+    if (--steps_left == 0) {             \
+        steps_left = fetch_steps;        \
+        EACH_LANE(ASK_AHEAD)             \
+        ahead += NR;                     \
+    }
 #else
 #define AIM_FETCH(block, blocks, next)
 #define FETCH_WEIGHTS

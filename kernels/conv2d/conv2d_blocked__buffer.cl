@@ -48,8 +48,15 @@ static void copy_run(__local float *row, __global const float *src, int place, i
 #define KEEP_SUM(m, v) VSTORE(a##m##_##v, sum + m * PANEL + v * VECTOR);
 #define KEEP_SUM_ROW(m) EACH_IN_ROW(KEEP_SUM, m)
 #if FETCH
-// A line a step: while the first tiles work, the next panel's weights of this block come near.
-#define FETCH_LINE __builtin_prefetch((const void *)(size_t)(ahead + k * ahead_step), 0, 2);
+// While tiles work, the next panel's weights of this block come near: each tile asks for its share, a row every
+// `tiles` steps.
+#define ASK_AHEAD(v) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
+#define FETCH_LINE                   \
+    if (--steps_left == 0) {         \
+        steps_left = tiles;          \
+        EACH_VECTOR(ASK_AHEAD)       \
+        ahead += PANEL;              \
+    }
 #else
 #define FETCH_LINE
 #endif
@@ -97,8 +104,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_blocked__buf
                 __local float *sum = sums + (item * item_tiles + tile) * MR * PANEL;
                 __global const float *weight = start;
 #if FETCH
-                const int ahead_step = tile * VECTOR < PANEL ? VECTOR : 0;
-                __global const float *ahead = next + tile * steps * ahead_step;
+                int steps_left = 1;
+                __global const float *ahead = next + tile * ((steps + tiles - 1) / tiles) * PANEL;
 #endif
                 REPEAT(MR, DECLARE_ROW)
                 if (block == 0) {

@@ -4,7 +4,8 @@
 //   dst       float [N, M, C] as kernel dimensions (n, -, w, c), c innermost   the box is written, nothing else
 //   a         float [N, M, K], k innermost       rows of the box are read
 //   residual  as dst                             read when residual_order is not 0
-//   weights   float [panels, 1 + K, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
+//   weights   float [panels, 1 + K, VECTORS, VECTOR], with MR 1 [panels, VECTORS, 1 + K, VECTOR]   row 0 the bias;
+//             the launch's first panel first
 //   scalars   first matrix, rows and columns of the box, first panel, panels a work-item takes, panels of the launch,
 //             tiles a work-item takes, columns, K, epilogue
 // Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), matrices)   local (1, 1, 1)
@@ -12,7 +13,12 @@
 // Tested by   tests/kernels/test_matmul.py
 //
 // Row tiles begin at the box's first row; panels lie on the whole tensor's grid, whose last vectors step back to end
-// with it.
+// with it. A single row of the left operand takes what memory delivers: vectors of a panel that follow each other in
+// streams of their own come sooner than those of one stream.
+#if MR == 1
+#define VECTOR_STEP ((1 + depth) * VECTOR)
+#define WEIGHT_STEP VECTOR
+#endif
 #include "common/gemm_tile.h"
 
 // Row m of the tile; past the end the last one again.

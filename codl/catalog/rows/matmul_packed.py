@@ -49,11 +49,18 @@ def _constants(node: Node, op: MatMul) -> tuple[str, ...]:
 
 
 def _pack(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], vectors: int, lanes: int
+    constants: Mapping[str, FloatArray],
+    *,
+    names: tuple[str, ...],
+    vectors: int,
+    lanes: int,
+    are_streams: bool,
 ) -> FloatArray:
-    """Return [panels, 1 + K, vectors * lanes], the bias in row 0."""
+    """Return [panels, 1 + K, vectors, lanes], or [panels, vectors, 1 + K, lanes]; the bias in row 0."""
     matrix, *bias = (constants[name] for name in names)
-    return pack_panels(matrix.T, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
+    packed = pack_panels(matrix.T, bias[0] if bias else None, groups=1, vectors=vectors, lanes=lanes)
+    split = packed.reshape(*packed.shape[:2], vectors, lanes)
+    return np.ascontiguousarray(split.transpose(0, 2, 1, 3)) if are_streams else split
 
 
 def _describe(
@@ -62,6 +69,7 @@ def _describe(
     op = node.op
     assert isinstance(op, MatMul)
     names, vectors, lanes = _constants(node, op), parameters["VECTORS"], parameters["VECTOR"]
+    are_streams = parameters["MR"] == 1  # as the kernel reads them
     panel, depth = vectors * lanes, graph.shape(node.inputs[0])[-1]
     begin, end = matrix_box(out)
     panel_begin, panel_end = begin[:, 3] // panel, ceil_div(end[:, 3], panel)
@@ -78,8 +86,8 @@ def _describe(
             tensors=rows_args(node, graph),
             packed=(
                 PackedArg(
-                    key=f"{names!r}/nk/{vectors}x{lanes}",
-                    pack=partial(_pack, names=names, vectors=vectors, lanes=lanes),
+                    key=f"{names!r}/nk/{vectors}x{lanes}" + "/streams" * are_streams,
+                    pack=partial(_pack, names=names, vectors=vectors, lanes=lanes, are_streams=are_streams),
                     panel_floats=(1 + depth) * panel,
                 ),
             ),
