@@ -23,6 +23,8 @@ _FMA, _STREAM = (f"reference/reference_{name}__buffer.cl" for name in ("fma", "s
 _CHAINS = 12
 _LINE = 8 * max(LANES)
 """Floats that a work-item of the stream moves in one step."""
+_MOVES = ("read", "streams", "copy")
+"""How a peak of bandwidth is looked for: one stream a work-item, several, or a copy."""
 _LEAST_SECONDS = 1e-3
 """A reference takes about this long: many times a launch, short beside a round."""
 _LEAST_TRIALS, _MOST_TRIALS, _PEAK_SECONDS = 10, 60, 3.0
@@ -71,9 +73,14 @@ class References:
         rows["whole"] = time_call(whole)
         walks = {size: max(1, (32 << 20) // size) for size in _FOOTPRINTS}
         for size, rounds in walks.items():
-            for kind in ("read", "copy"):
+            for kind in _MOVES:
                 stream = prepare_stream(
-                    self.device, lanes=self.lanes, footprint=size, rounds=rounds, copies=kind == "copy"
+                    self.device,
+                    lanes=self.lanes,
+                    footprint=size,
+                    rounds=rounds,
+                    copies=kind == "copy",
+                    are_streams=kind == "streams",
                 )
                 rows[f"{kind} {size}"] = time_call(stream)
         taken = self.sampler.take(
@@ -98,7 +105,7 @@ class References:
         return Peaks(
             flops=dict(zip(LANES, np.maximum.accumulate(rates).tolist(), strict=True)),
             bandwidth=tuple(
-                (size, size * rounds / min(seconds(f"{kind} {size}", reference) for kind in ("read", "copy")))
+                (size, size * rounds / min(seconds(f"{kind} {size}", reference) for kind in _MOVES))
                 for size, rounds in walks.items()
                 for reference in [COMPUTE if size <= CACHED_BYTES else MEMORY]
             ),
@@ -136,16 +143,27 @@ def prepare_fma(device: Device, *, lanes: int, rounds: int, items: int | None = 
 
 
 def prepare_stream(
-    device: Device, *, lanes: int, footprint: int, rounds: int, copies: bool
+    device: Device, *, lanes: int, footprint: int, rounds: int, copies: bool, are_streams: bool = False
 ) -> Callable[[], None]:
-    """Return a call that runs the memory-bound reference over ``footprint`` bytes and waits for it."""
+    """Return a call that runs the memory-bound reference over ``footprint`` bytes and waits for it.
+
+    Args:
+        device: What moves them.
+        lanes: Lanes of the vectors that it moves.
+        footprint: Bytes, read and written ones together.
+        rounds: How often.
+        copies: Whether it writes what it reads.
+        are_streams: Whether each work-item reads eight parts of its share at a time.
+    """
     floats = footprint // 4 // (2 if copies else 1)
     items = min(count_items(device), floats // _LINE)
     group = min(_count_group(device), items)
     items -= items % group
     share = floats // items // _LINE * _LINE
     kernel = device.kernel(
-        _STREAM, "reference_stream__buffer", {"VECTOR": lanes, "GROUP": group, "COPIES": int(copies)}
+        _STREAM,
+        "reference_stream__buffer",
+        {"VECTOR": lanes, "GROUP": group, "COPIES": int(copies), "STREAMS": int(are_streams)},
     )
     src, dst = device.allocate(floats), device.allocate(floats)
     device.fill(src, 1.0)

@@ -4,18 +4,22 @@
 //   dst       float [N, M, C] as kernel dimensions (n, -, w, c), c innermost   the box is written, nothing else
 //   a         float [N, M, K], k innermost       rows of the box are read
 //   residual  as dst                             read when residual_order is not 0
-//   weights   float [panels, 1 + K, VECTORS, VECTOR], with MR 1 [panels, VECTORS, 1 + K, VECTOR]   row 0 the bias;
+//   weights   float [panels, 1 + K, VECTORS, VECTOR], with STREAMS [panels, VECTORS, 1 + K, VECTOR]   row 0 the bias;
 //             the launch's first panel first
 //   scalars   first matrix, rows and columns of the box, first panel, panels a work-item takes, panels of the launch,
 //             tiles a work-item takes, columns, K, epilogue
 // Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), matrices)   local (1, 1, 1)
-// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 rows; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
+// Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 rows; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes;
+//             STREAMS 0 1 whether each vector of a panel lies by itself
 // Tested by   tests/kernels/test_matmul.py
 //
 // Row tiles begin at the box's first row; panels lie on the whole tensor's grid, whose last vectors step back to end
-// with it. A single row of the left operand takes what memory delivers: vectors of a panel that follow each other in
-// streams of their own come sooner than those of one stream.
-#if MR == 1
+// with it. A single row of the left operand takes what memory delivers: to a CPU, several streams of weights come
+// sooner than one.
+#ifndef STREAMS
+#define STREAMS 0
+#endif
+#if STREAMS
 #define VECTOR_STEP ((1 + depth) * VECTOR)
 #define WEIGHT_STEP VECTOR
 #endif

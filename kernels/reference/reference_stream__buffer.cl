@@ -9,7 +9,8 @@
 //   share   floats of a work-item, a multiple of 8 * VECTOR
 //   rounds  how often each work-item walks its share
 // Launch      global (length / share)   local (GROUP, 1, 1)
-// Parameters  VECTOR 4 8 16 lanes; GROUP work-items of a work-group; COPIES 0 1
+// Parameters  VECTOR 4 8 16 lanes; GROUP work-items of a work-group; COPIES 0 1; STREAMS 0 1 whether a work-item reads
+//             eight parts of its share at a time, as a kernel may that reads several rows of weights; not with COPIES
 // Tested by   tests/devices/test_reference.py
 #ifndef GROUP
 #define GROUP 1
@@ -17,11 +18,14 @@
 #ifndef COPIES
 #define COPIES 1
 #endif
+#ifndef STREAMS
+#define STREAMS 0
+#endif
 #include "common/vector.h"
 
 #define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define START(i) VEC x##i = (VEC)(0.0f);
-#define ADD(i) x##i += VLOAD(s + at + i * VECTOR);
+#define ADD(i) x##i += VLOAD(s + at + i * part);
 #define COPY(i) VSTORE(VLOAD(s + at + i * VECTOR), d + at + i * VECTOR);
 #define FOLD(i) sum += x##i;
 
@@ -35,9 +39,10 @@ void reference_stream__buffer(__global float *dst, __global const float *src, in
             EACH(COPY)
         }
 #else
+    const int part = STREAMS ? share / 8 : VECTOR, end = STREAMS ? part : share;
     EACH(START)
     for (int round = 0; round < rounds; ++round)
-        for (int at = 0; at < share; at += 8 * VECTOR) {
+        for (int at = 0; at < end; at += STREAMS ? VECTOR : 8 * VECTOR) {
             EACH(ADD)
         }
     VEC sum = (VEC)(0.0f);

@@ -1,12 +1,15 @@
 """Which row computes a node, and with which tile."""
 
+from dataclasses import replace
+
 import pytest
 
 from codl.catalog.choose import Rung, choose, explain_choice
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile
 from codl.errors import UnsupportedError
 from codl.ir.graph import Shape
-from codl.ir.ops import Conv2d
+from codl.ir.ops import Conv2d, MatMul
+from codl.machine import DeviceKind
 from tests.catalog.nodes import NODES, Sample, conv, device_info, sample
 from tests.catalog.test_database import database_of, entry_for
 
@@ -49,6 +52,21 @@ def test_short_sums_take_a_wide_panel_when_it_is_well_filled() -> None:
 def test_single_rows_take_a_wide_panel() -> None:
     assert choose_tile(16, rows=1, channels=1000, depth=2048) == {"MR": 1, "NR": 64, "VECTOR": 16}
     assert choose_tile(8, rows=1, channels=1000, depth=2048) == {"MR": 1, "NR": 32, "VECTOR": 8}
+
+
+def test_weights_of_single_rows_are_streams_on_cpus() -> None:
+    found = {
+        (kind, rows): _choose_streams(rows, kind)
+        for kind in (DeviceKind.CPU, DeviceKind.GPU)
+        for rows in (1, 8)
+    }
+    assert {case for case, streams in found.items() if streams} == {(DeviceKind.CPU, 1)}
+
+
+def _choose_streams(rows: int, kind: DeviceKind) -> int:
+    graph = sample(MatMul(), {"a": (rows, 64), "b": (64, 1000)}, ("b",), (rows, 1000), "").graph
+    device = replace(device_info(vector_width=16), kind=kind)
+    return choose(graph.nodes[0], graph, device).parameters["STREAMS"]
 
 
 def test_many_filters_take_small_tiles_of_a_small_image_where_registers_are_many() -> None:

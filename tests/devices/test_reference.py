@@ -45,12 +45,12 @@ def test_fma_chains_converge_to_one(device: Device, lanes: int) -> None:
     np.testing.assert_allclose(read(device, dst, 3), 12 * lanes, rtol=1e-6)
 
 
-@pytest.mark.parametrize("copies", [0, 1], ids=["reads", "copies"])
+@pytest.mark.parametrize(("copies", "streams"), [(0, 0), (0, 1), (1, 0)], ids=["reads", "streams", "copies"])
 @pytest.mark.parametrize("lanes", LANES)
-def test_stream_moves_every_float(device: Device, lanes: int, copies: int) -> None:
+def test_stream_moves_every_float(device: Device, lanes: int, copies: int, streams: int) -> None:
     values = np.random.default_rng(0).integers(-8, 8, 512).astype(np.float32)
     src, dst = device.upload(values), device.allocate(512)
-    parameters = {"VECTOR": lanes, "GROUP": 1, "COPIES": copies}
+    parameters = {"VECTOR": lanes, "GROUP": 1, "COPIES": copies, "STREAMS": streams}
     source = "reference/reference_stream__buffer.cl"
 
     launch(device, source, parameters, 2, dst, src, np.int32(256), np.int32(3))

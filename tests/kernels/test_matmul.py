@@ -27,7 +27,7 @@ from tests.kernels.harness import (
 IMPLEMENTATIONS = (*matmul_packed.IMPLEMENTATIONS, *matmul.IMPLEMENTATIONS)
 PACKED, PLAIN = IMPLEMENTATIONS
 SMALL = {
-    PACKED.name: {"MR": 4, "VECTORS": 2, "VECTOR": 4},
+    PACKED.name: {"MR": 4, "VECTORS": 2, "VECTOR": 4, "STREAMS": 0},
     PLAIN.name: {"MR": 4, "NR": 8, "VECTOR": 4},
 }
 
@@ -122,6 +122,21 @@ def test_tile_edges(device: Device, rows: int, columns: int, row: Implementation
     tile = Selection(implementation=row, parameters=SMALL[row.name])
     slices = [*cut(reference.shape, 0, [rows // 2]), *cut(reference.shape, 1, [columns // 2])]
     assert_right(device, graph, feeds, reference, slices=slices, selection=tile)
+
+
+@pytest.mark.parametrize("columns", [3, 8, 17, 40])
+def test_streams_give_the_bits_of_rows(device: Device, columns: int) -> None:
+    graph, feeds, reference = build((1, 70), (70, columns), constant=True, bias=True)
+    tiles = [
+        Selection(
+            implementation=PACKED, parameters={"MR": 1, "VECTORS": 3, "VECTOR": 4, "STREAMS": are_streams}
+        )
+        for are_streams in (0, 1)
+    ]
+    rows, streams = (run_node(device, graph, feeds, selection=tile) for tile in tiles)
+    np.testing.assert_array_equal(rows.view(np.uint32), streams.view(np.uint32))
+    slices = cut(reference.shape, 1, [columns // 3, columns // 2])
+    assert_right(device, graph, feeds, reference, slices=slices, selection=tiles[1])
 
 
 @pytest.mark.parametrize("constant", [False, True], ids=["computed", "constant"])
