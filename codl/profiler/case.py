@@ -1,26 +1,25 @@
 """What is measured: one operator, the kernel that computes it, and which part of its output."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from codl.catalog.layers import Layer, draw_values, fill_constants
+from codl.catalog.layers import Layer, fill_constants
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
 from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.loads import Call, prepare_write
-from codl.devices.memory import Storage, allocate_host, place_in, place_shared
-from codl.devices.opencl import Device
+from codl.devices.memory import Storage
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.machine import DeviceInfo
 from codl.profiler.guard import Guard, Reading
+from codl.profiler.pools import ActivationPool, ConstantPool
 
-_POOL, _POOLS = 1 << 21, 12
-"""Floats of a pool, and how many there are."""
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
 
@@ -68,44 +67,6 @@ class Case:
         return needs
 
 
-class ConstantPool:
-    """Random weights of a device, the same ones for many cases: making them takes longer than using them.
-
-    Small ones come from one pool after the other: in a network no operator finds its own where another one
-    has just walked.
-
-    Args:
-        device: Where they are.
-    """
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._pools: list[tuple[Any, FloatArray]] = []
-        self._taken = 0
-        self._large: tuple[Any, FloatArray] | None = None
-
-    def take(self, floats: int) -> tuple[Any, FloatArray]:
-        """Return a buffer of at least so many values, and the same memory as an array where the host sees it.
-
-        Raises:
-            DeviceError: The driver refused memory.
-        """
-        if floats > _POOL:
-            if self._large is None or self._large[1].size < floats:
-                known = 0 if self._large is None else self._large[1].size
-                self._large = self._make(max(floats, 2 * known))
-            return self._large
-        if len(self._pools) < _POOLS:
-            self._pools.append(self._make(_POOL))
-        self._taken += 1
-        return self._pools[self._taken % len(self._pools)]
-
-    def _make(self, floats: int) -> tuple[Any, FloatArray]:
-        host = allocate_host(floats)
-        host[:] = draw_values(floats)
-        return self._device.upload(host), host
-
-
 class PreparedCase:
     """A case bound to a device, its operands in memory; it runs as often as it is asked to.
 
@@ -117,13 +78,22 @@ class PreparedCase:
         stopwatch: What times it, on which device.
         sweep: Enqueues something that fills the caches with other data.
         pool: Where its weights are.
+        activations: Where its activations are; by default in memory of their own.
 
     Raises:
         BuildError: The driver refused a kernel.
         DeviceError: The driver refused memory.
     """
 
-    def __init__(self, case: Case, stopwatch: Stopwatch, sweep: Call, pool: ConstantPool) -> None:
+    def __init__(
+        self,
+        case: Case,
+        stopwatch: Stopwatch,
+        sweep: Call,
+        pool: ConstantPool,
+        *,
+        activations: ActivationPool | None = None,
+    ) -> None:
         self.case = case
         self._stopwatch, self._device, self._pool = stopwatch, stopwatch.device, pool
         self._keep: list[Any] = []
@@ -133,7 +103,8 @@ class PreparedCase:
         row, parameters = case.selection.implementation, case.selection.parameters
         batches = row.describe(node, graph, Boxes.of([case.region]), self._device.info, parameters)
         used = {arg.name for batch in batches for arg in batch.tensors}
-        self._storages = {name: self._place(name) for name in sorted(used | {node.output})}
+        activations = activations or ActivationPool(self._device, least_floats=0)
+        self._storages = self._place(sorted(used | {node.output}), activations)
         needs = case.find_needs()
         self._before: list[Call] = [sweep]
         for name in (node.output, *(name for name in graph.inputs if name in used)):
@@ -141,7 +112,7 @@ class PreparedCase:
             if not region.is_empty:
                 self._before.append(prepare_write(self._device, self._storages[name], region))
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
-        scratch = self._device.allocate(floats) if floats else None
+        scratch = activations.take_scratch(floats) if floats else None
         images = Images(self._device)
         bound = [self._bind(batch, scratch, images) for batch in batches]
         self._launches = tuple(launch for launch in bound if launch is not None)
@@ -188,19 +159,17 @@ class PreparedCase:
             floats = packed.count_panel_floats(fill_constants(self.case.graph))
         return self._take((end - begin) * floats)[0]
 
-    def _place(self, name: str) -> Storage:
-        """Return a tensor on the device: constants in ONNX order, activations in storage order."""
-        whole = Region.whole(self.case.graph.shape(name))
-        if name in self.case.graph.constants:
-            buffer, host = self._take(whole.size)
-            strides = _row_major(whole.shape)
-            return Storage(region=whole, buffer=buffer, host=host, strides=strides)
-        if self._device.info.is_unified:
-            storage = place_shared(whole, [self._device])[0]
-        else:
-            storage = place_in(whole, self._device.allocate(whole.size))
-        prepare_write(self._device, storage, whole)()
-        return storage
+    def _place(self, names: Sequence[str], activations: ActivationPool) -> dict[str, Storage]:
+        """Return tensors on the device: constants in ONNX order, activations in storage order."""
+        whole = {name: Region.whole(self.case.graph.shape(name)) for name in names}
+        storages = activations.place({n: r for n, r in whole.items() if n not in self.case.graph.constants})
+        for name, storage in storages.items():
+            prepare_write(self._device, storage, whole[name])()
+        for name in whole.keys() & self.case.graph.constants.keys():
+            buffer, host = self._take(whole[name].size)
+            strides = _row_major(whole[name].shape)
+            storages[name] = Storage(region=whole[name], buffer=buffer, host=host, strides=strides)
+        return storages
 
     def _take(self, floats: int) -> tuple[Any, FloatArray]:
         taken = self._pool.take(floats)

@@ -20,8 +20,9 @@ from codl.devices.stopwatch import Stopwatch
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Region
 from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Meeting, Neighbour, Slowdown
-from codl.profiler.case import Case, ConstantPool, PreparedCase
+from codl.profiler.case import Case, PreparedCase
 from codl.profiler.guard import Guard
+from codl.profiler.pools import ConstantPool
 from codl.profiler.watch import Watch
 
 _LOOK_SECONDS = 3.0

@@ -16,9 +16,10 @@ from codl.devices.reference import CACHED_BYTES, COMPUTE, MEMORY
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
 from codl.latency.profile import digest_implementation
-from codl.profiler.case import Case, ConstantPool, PreparedCase, count_bytes
+from codl.profiler.case import Case, PreparedCase, count_bytes
 from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample
+from codl.profiler.pools import ActivationPool, ConstantPool
 
 LEAST_ROUNDS, MOST_ROUNDS = 12, 36
 """Readings of every case until it is looked at, and those after which what there is must do."""
@@ -73,6 +74,7 @@ class Survey:
         self.device = device
         self.stopwatch = Stopwatch(device)
         self._pool = ConstantPool(self.stopwatch.device)
+        self._activations = ActivationPool(self.stopwatch.device)
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
@@ -125,7 +127,7 @@ class Survey:
             BuildError: The driver refused a kernel.
             DeviceError: The driver refused memory.
         """
-        return PreparedCase(case, self.stopwatch, self.guard.sweep, self._pool)
+        return PreparedCase(case, self.stopwatch, self.guard.sweep, self._pool, activations=self._activations)
 
     def count_references(self, seconds: float) -> float:
         """Return how many compute-bound references a quiet device runs in so many seconds."""

@@ -1,0 +1,47 @@
+"""Memory that cases share: what lies where, and who keeps it."""
+
+import numpy as np
+import pytest
+
+from codl.devices.drivers import OpenedDevice
+from codl.devices.memory import Storage
+from codl.devices.opencl import Device, open_device
+from codl.ir.regions import Region
+from codl.profiler.pools import ActivationPool
+
+
+@pytest.fixture(scope="module")
+def device(devices: tuple[OpenedDevice, ...]) -> Device:
+    return open_device(devices[0].info.name)
+
+
+def span(storage: Storage) -> range:
+    return range(storage.base, storage.base + storage.region.size)
+
+
+def test_tensors_of_a_case_lie_apart_and_aligned(device: Device) -> None:
+    shapes = {"x": (1, 3, 5, 7), "y": (1, 8, 5, 7), "z": (2, 3)}
+    places = ActivationPool(device).place({name: Region.whole(shape) for name, shape in shapes.items()})
+
+    spans = [set(span(storage)) for storage in places.values()]
+    assert len(set.union(*spans)) == sum(map(len, spans))
+    assert all(storage.base * 4 % device.info.alignment_bytes == 0 for storage in places.values())
+    assert len({storage.buffer.int_ptr for storage in places.values()}) == 1
+
+
+def test_another_case_lies_in_the_same_memory(device: Device) -> None:
+    pool, region = ActivationPool(device), Region.whole((1, 4, 4, 4))
+    first, second = pool.place({"x": region}), pool.place({"a": region})
+    assert first["x"].buffer is second["a"].buffer
+    assert span(first["x"]) == span(second["a"])
+    assert pool.take_scratch(10) is pool.take_scratch(5)
+
+
+def test_who_needs_more_leaves_others_theirs(device: Device) -> None:
+    pool, small, large = ActivationPool(device, least_floats=64), (1, 1, 4, 4), (1, 1, 16, 16)
+    first = pool.place({"x": Region.whole(small)})["x"]
+    first.view()[...] = 3.0
+    second = pool.place({"x": Region.whole(large)})["x"]
+    second.view()[...] = 4.0
+    np.testing.assert_array_equal(first.view(), np.full(small, 3.0, np.float32))
+    assert pool.take_scratch(100) is not pool.take_scratch(1000)
