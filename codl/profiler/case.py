@@ -162,10 +162,11 @@ class PreparedCase:
     def _place(self, names: Sequence[str], activations: ActivationPool) -> dict[str, Storage]:
         """Return tensors on the device: constants in ONNX order, activations in storage order."""
         whole = {name: Region.whole(self.case.graph.shape(name)) for name in names}
-        storages = activations.place({n: r for n, r in whole.items() if n not in self.case.graph.constants})
+        constants = [name for name in names if name in self.case.graph.constants]
+        storages = activations.place({name: whole[name] for name in names if name not in constants})
         for name, storage in storages.items():
             prepare_write(self._device, storage, whole[name])()
-        for name in whole.keys() & self.case.graph.constants.keys():
+        for name in constants:
             buffer, host = self._take(whole[name].size)
             strides = _row_major(whole[name].shape)
             storages[name] = Storage(region=whole[name], buffer=buffer, host=host, strides=strides)

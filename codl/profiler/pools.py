@@ -72,8 +72,9 @@ class ActivationPool:
 
     def __init__(self, device: Device, *, least_floats: int = _LEAST_FLOATS) -> None:
         self._device, self._least = device, least_floats
-        self._activations: tuple[Any, FloatArray | None, int] = (None, None, 0)
-        self._scratch: tuple[Any, FloatArray | None, int] = (None, None, 0)
+        self._memory: tuple[Any, FloatArray | None] = (None, None)
+        self._scratch: Any = None
+        self._floats = self._scratch_floats = 0
 
     def place(self, regions: Mapping[str, Region]) -> dict[str, Storage]:
         """Return where each region of a case lies, one behind the other.
@@ -86,7 +87,10 @@ class ActivationPool:
         for name, region in regions.items():
             places[name] = total
             total += -(-region.size // step) * step
-        self._activations = buffer, host, _ = self._grow(self._activations, total)
+        if total > self._floats:
+            count = self._round_up(total, self._floats)
+            self._memory, self._floats = self._take(count), count
+        buffer, host = self._memory
         return {
             name: place_in(region, buffer, base=places[name], host=host) for name, region in regions.items()
         }
@@ -97,16 +101,16 @@ class ActivationPool:
         Raises:
             DeviceError: The driver refused memory.
         """
-        self._scratch = self._grow(self._scratch, floats)
-        return self._scratch[0]
+        if floats > self._scratch_floats:
+            count = self._round_up(floats, self._scratch_floats)
+            self._scratch, self._scratch_floats = self._device.allocate(count), count
+        return self._scratch
 
-    def _grow(
-        self, known: tuple[Any, FloatArray | None, int], floats: int
-    ) -> tuple[Any, FloatArray | None, int]:
-        if floats <= known[2]:
-            return known
-        count = max(floats, 2 * known[2], self._least)
+    def _round_up(self, floats: int, known: int) -> int:
+        return max(floats, 2 * known, self._least)
+
+    def _take(self, floats: int) -> tuple[Any, FloatArray | None]:
         if not self._device.info.is_unified:
-            return self._device.allocate(count), None, count
-        host = allocate_host(count)
-        return self._device.wrap(host), host, count
+            return self._device.allocate(floats), None
+        host = allocate_host(floats)
+        return self._device.wrap(host), host
