@@ -16,6 +16,7 @@ from codl.catalog.source import build_options, read_source
 from codl.catalog.spec import Parameters
 from codl.devices.drivers import find_device
 from codl.devices.kernel_cache import KernelCache
+from codl.devices.limits import pinned_caller
 from codl.errors import BuildError, DeviceError
 from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
@@ -27,8 +28,9 @@ class Device:
     def __init__(self, info: DeviceInfo, cl_device: Any) -> None:
         self.info = info
         try:
-            self.context = cl.Context([cl_device])
-            self.queue = cl.CommandQueue(self.context)
+            with pinned_caller():  # threads that Intel's driver starts here stay where their maker may run
+                self.context = cl.Context([cl_device])
+                self.queue = cl.CommandQueue(self.context)
         except cl.Error as error:
             raise DeviceError(f"{info.name}: driver refused a context: {error}; run `codl doctor`") from error
         self._kernel_cache = KernelCache(info, cl_device)

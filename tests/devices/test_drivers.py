@@ -245,6 +245,32 @@ print(json.dumps([sorted(before), sorted(inside), sorted(os.sched_getaffinity(0)
     assert len(before) == 1 or len(inside) < len(before)
 
 
+@needs_intel
+@needs_system_pocl
+def test_pair_keeps_threads_of_intels_driver_off_pocls_cores() -> None:
+    code = (
+        PRELUDE
+        + """
+emulate_pair(); find_problems()
+from codl.devices.limits import pinned_caller
+from codl.devices.opencl import open_device
+def read_threads():
+    return {name: sorted(os.sched_getaffinity(int(name))) for name in os.listdir("/proc/self/task")}
+before = read_threads()
+open_device("intel-cpu")
+after = read_threads()
+with pinned_caller():
+    cores = sorted(os.sched_getaffinity(0))
+print(json.dumps([[after[name] for name in after.keys() - before.keys()], cores]))
+"""
+    )
+
+    started, cores = evaluate(code)
+
+    assert started
+    assert all(set(own) <= set(cores) for own in started)
+
+
 @pytest.mark.parametrize(
     ("newer", "older"),
     [
