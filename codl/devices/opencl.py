@@ -28,7 +28,7 @@ class Device:
     def __init__(self, info: DeviceInfo, cl_device: Any) -> None:
         self.info = info
         try:
-            with pinned_caller():  # threads that Intel's driver starts here stay where their maker may run
+            with pinned_caller():  # as the first context, see `find_fault`
                 self.context = cl.Context([cl_device])
                 self.queue = cl.CommandQueue(self.context)
         except cl.Error as error:

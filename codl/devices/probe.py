@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from codl.devices.limits import pinned_caller
+
 COUNT = 64
 SOURCE = """
 __kernel void codl_probe(__global const float *src, __global float *dst)
@@ -24,7 +26,8 @@ def find_fault(device: Any) -> str | None:
     The verdict is kept for the life of the process.
     """
     try:
-        result = _run_probe(device)
+        with pinned_caller():  # threads that a driver starts for its first context keep where they may run
+            result = _run_probe(device)
     except (cl.Error, MemoryError) as error:
         return tell_reason(error)
     expected = np.arange(COUNT, dtype=np.float32) * 2 + 1
