@@ -137,6 +137,8 @@ class Implementation:
     """Whether `describe` does nothing but arithmetic with sizes and parameters: it takes several operators at
     once (`codl/ir/stacking.py`), with an entry a box of what differs between them. Rows over several nodes do
     not, for only the last one is stacked."""
+    cuts_panels: bool = False
+    """Whether a panel of which a box has some vectors takes as long as those, so that it may be cut there."""
     inner_loop: str | None = None
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
     most_registers: int | None = None

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.windows import has_constant_weights
 from codl.catalog.spec import Parameters, can_fetch, ceil_div
-from codl.catalog.winograd_costs import FEW, MANY, MOVED_COST, READ_COST, Costs
+from codl.catalog.winograd_costs import FAR_MOVED_COST, FEW, MANY, MOVED_COST, READ_COST, Costs
 from codl.catalog.winograd_layer import Layer, list_sizes
 from codl.catalog.winograd_streamed import (
     FILTER_PRODUCTS,
@@ -68,7 +68,7 @@ Source:
 _FUSED_VECTORS = 2
 """Vectors of a panel up to which a fused register tile has enough tiles: each passes over all filters."""
 _LEAST_STEP = 10
-"""Products in flight below which a step of a streamed register tile takes no less.
+"""Products in flight below which a step of a register tile takes no less.
 
 Source:
     2 cores of a Zen 3, 14 x 14 of 256 and 512 channels: 4 x 16 takes 1.13 of the time of 4 x 24.
@@ -81,8 +81,6 @@ Source:
 """
 _SMALL_IMAGE = 20
 """Sides of an output image from which on tiles of 4 always pay."""
-_NEAR_MOVED = 1 << 21
-"""Floats of scratch memory that stay in the shared cache."""
 _MOST_MOVED = 1 << 27
 """Most floats of scratch memory: half a GiB, which small boards still lend at once."""
 _MOST_FILTER_BYTES = 12 << 20
@@ -139,21 +137,22 @@ def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
     streamed: list[_Amounts] = []
     for tile, depth in layer.depths:
         tiles = -(-rows // tile) * -(-columns // tile)
-        points, panels = points_of(tile), -(-outputs // lanes)
+        points, panels = points_of(tile), -(-outputs // lanes)  # of a vector each
         filters = points * depth * outputs
         is_far = filters * FLOAT_BYTES >= _FETCHED_BYTES
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (depth + outputs)
         reading = transforms + FLOAT_BYTES * read * filters
         for parameters in list_sizes(costs, lanes, outputs <= lanes, tile, is_far and layer.is_fetching):
             height, vectors = parameters["MR"], parameters["NR"] // lanes
+            if vectors > panels:
+                continue
             blocks = images * -(-tiles // height)
-            products = 2 * lanes * points * depth * blocks * -(-panels // vectors)
-            products *= height * vectors + costs.step
+            panel = 2 * lanes * points * depth * blocks * (height * vectors + costs.step)
             padded = points * blocks * height * (depth + outputs + 2 * STEP_PADDING)
-            staged = products * costs.staged_gain[vectors] + _count_moved(padded, costs)
-            weigh(Arrangement.STAGED, staged + reading, parameters)
+            staged = panel * _count_panels(panels, height, vectors) * costs.staged_gain[vectors]
+            weigh(Arrangement.STAGED, staged + _count_moved(padded, costs) + reading, parameters)
             if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
-                fused = products + _count_fused(filters, blocks, costs, read)
+                fused = panel * -(-panels // vectors) + _count_fused(filters, blocks, costs, read)
                 weigh(Arrangement.FUSED, fused + transforms, parameters)
         if layer.may_stream and is_far:  # others stay transformed in a core's own cache
             streamed.append(_Amounts(tile=tile, depth=depth, tiles=tiles, transforms=transforms))
@@ -161,6 +160,18 @@ def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
         weigh(Arrangement.STREAMED, *_choose_streamed(layer, streamed, read))
     order = sorted(best, key=lambda way: (best[way][0], _ORDER[way]))
     return {way: best[way][1] for way in order}
+
+
+def _count_panels(count: int, height: int, vectors: int) -> float:
+    """Return the panels of staged products that take as long: of the last one, the vectors that there are.
+
+    Args:
+        count: Vectors of all outputs.
+        height: Tiles of a register tile.
+        vectors: Of a panel.
+    """
+    full, rest = divmod(count, vectors)
+    return full + (max(height * rest, _LEAST_STEP) / (height * vectors) if rest else 0)
 
 
 def _count_fused(filters: int, passes: int, costs: Costs, read: float) -> float:
@@ -174,8 +185,8 @@ def _count_moved(floats: int, costs: Costs) -> float:
     """Return the work of moving so many floats out to scratch memory and back."""
     if floats > _MOST_MOVED:
         return inf
-    far = max(floats - _NEAR_MOVED, 0)
-    return FLOAT_BYTES * (MOVED_COST * (floats - far) + costs.far_moved * far)
+    far = max(floats - costs.near_moved, 0)
+    return FLOAT_BYTES * (MOVED_COST * (floats - far) + FAR_MOVED_COST * far)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

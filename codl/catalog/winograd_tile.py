@@ -41,6 +41,8 @@ class Tiles:
     in_row: IntArray
     panel_begin: IntArray
     panel_end: IntArray
+    vectors: IntArray
+    """Vectors of channels that each box has some of."""
     begin: IntArray
     """[count, 4]"""
     end: IntArray
@@ -89,7 +91,7 @@ def taps_of(node: Node, graph: Graph) -> int:
 
 def cover(out: Boxes, parameters: Parameters) -> Tiles:
     """Return the tiles of the whole tensor's grid, and the panels, that the boxes touch."""
-    tile, nr = parameters["TILE"], parameters["NR"]
+    tile, nr, lanes = parameters["TILE"], parameters["NR"], parameters["VECTOR"]
     begin, end = kernel_box(out)
     rows, in_row = (ceil_div(end[:, axis], tile) - begin[:, axis] // tile for axis in (1, 2))
     return Tiles(
@@ -97,6 +99,7 @@ def cover(out: Boxes, parameters: Parameters) -> Tiles:
         in_row=in_row,
         panel_begin=begin[:, 3] // nr,
         panel_end=ceil_div(end[:, 3], nr),
+        vectors=ceil_div(end[:, 3], lanes) - begin[:, 3] // lanes,
         begin=begin,
         end=end,
     )

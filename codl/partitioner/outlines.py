@@ -50,7 +50,7 @@ def make_outlines(
     shapes = [graph.shape(node.output) for node in nodes]
     chosen = [tuple([predictor.choose(node, graph) for predictor in predictors]) for node in nodes]
     rulers = [
-        list_rulers(node, shape, [one.parameters for one in selections])
+        list_rulers(node, shape, selections)
         for node, shape, selections in zip(nodes, shapes, chosen, strict=True)
     ]
     parts = list(map(list_boxes, shapes, rulers))

@@ -8,7 +8,7 @@ from math import lcm
 
 import numpy as np
 
-from codl.catalog.spec import Parameters
+from codl.catalog.spec import Selection
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Node, Shape
 from codl.partitioner.arrays import Flags, Floats, Ints
@@ -62,10 +62,10 @@ class Ruler:
         return find_spread(self.length, self.granule, is_complete=is_complete, is_tiled=is_tiled)
 
 
-def list_rulers(node: Node, shape: Shape, parameters: Sequence[Parameters]) -> tuple[Ruler, ...]:
-    """Return where the axes of a node's output are looked at, given what its kernels are built with."""
+def list_rulers(node: Node, shape: Shape, selections: Sequence[Selection]) -> tuple[Ruler, ...]:
+    """Return where the axes of a node's output are looked at, given what computes it on each device."""
     axes = list_axes(shape)
-    return _make_rulers(shape, axes, tuple([_find_granule(node, axis, shape, parameters) for axis in axes]))
+    return _make_rulers(shape, axes, tuple([_find_granule(node, axis, shape, selections) for axis in axes]))
 
 
 @lru_cache(maxsize=128)
@@ -124,13 +124,14 @@ def list_axes(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(axis for axis in axes if 1 < shape[axis] <= _LONGEST_AXIS)
 
 
-def _find_granule(node: Node, axis: int, shape: Sequence[int], parameters: Sequence[Parameters]) -> int:
+def _find_granule(node: Node, axis: int, shape: Sequence[int], selections: Sequence[Selection]) -> int:
     """Return how many positions kernels compute at once, 1 where the axis is too short for that."""
     is_channel = axis == (1 if len(shape) == 4 else len(shape) - 1)
     granule = 1
     if is_channel:
-        granule = lcm(*(_find_panel(one) for one in parameters))
-        granule = granule if granule <= _WIDEST_PANEL else max(map(_find_panel, parameters))
+        panels = [_find_panel(one) for one in selections]
+        granule = lcm(*panels)
+        granule = granule if granule <= _WIDEST_PANEL else max(panels)
     elif len(shape) == 4 and axis == ROWS:
         granule = getattr(node.op, "tile", (1, 1))[0]
     while granule > 1 and 2 * granule > shape[axis]:
@@ -138,7 +139,10 @@ def _find_granule(node: Node, axis: int, shape: Sequence[int], parameters: Seque
     return max(1, granule)
 
 
-def _find_panel(parameters: Parameters) -> int:
+def _find_panel(selection: Selection) -> int:
+    parameters = selection.parameters
+    if selection.implementation.cuts_panels:
+        return parameters["VECTOR"]
     if "NR" in parameters:
         return parameters["NR"]
     return parameters.get("VECTOR", 8) * parameters.get("VECTORS", 1)

@@ -7,6 +7,22 @@
 #define PRODUCT_STEP product_step
 #include "common/winograd_tile.h"
 
+#define PART_NAME(width) multiply_part_##width
+#define MULTIPLY_PART(width) PART_NAME(width)
+#define WIDTH 1
+#include "common/winograd_part.h"
+#if NR / VECTOR > 1
+#define WIDTH 2
+#include "common/winograd_part.h"
+#endif
+#if NR / VECTOR > 2
+#define WIDTH 3
+#include "common/winograd_part.h"
+#endif
+#define PASS_PART(width)    \
+    if (vectors == (width)) \
+        MULTIPLY_PART(width)(tile_points, tile_products, product_step, weight, depth FETCH_ARGUMENTS);
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
     __global const float *restrict weights, __global const float *zeros, __global float *scratch, int stage,
@@ -27,12 +43,22 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         for (int panel = first; panel < last; ++panel) {
             __global const float *filters = weights + panel * (size_t)panel_floats + (1 + point * depth) * NR;
             __global const float *next = filters + (panel + 1 < last ? panel_floats : 0);
+            // The vectors that the box has channels of: all of them but in the first and the last panel.
+            const int channel = (panel_begin + panel) * NR, low = max(channel_begin - channel, 0) / VECTOR;
+            const int vectors = (min(channel_end - channel, NR) + VECTOR - 1) / VECTOR - low;
             for (int t = begin; t < end; t += MR) {
-                __global const float *weight = filters;
+                __global const float *weight = filters + low * VECTOR;
                 __global const float *tile_points = points + (point * point_step + t * TILE_STEP(depth));
-                __global float *tile_products = products + (point * sum_step + t * product_step + panel * NR);
+                __global float *tile_products =
+                    products + (point * sum_step + t * product_step + panel * NR + low * VECTOR);
                 AIM_FETCH((t - begin) / MR, (end - begin) / MR, next)
-                MULTIPLY_TILES
+                PASS_PART(1)
+#if NR / VECTOR > 1
+                PASS_PART(2)
+#endif
+#if NR / VECTOR > 2
+                PASS_PART(3)
+#endif
             }
         }
         return;

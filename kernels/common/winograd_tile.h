@@ -124,19 +124,25 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 // processors then see no walk to follow. So have steps between rows: what is asked for faster than memory delivers
 // holds up the loads of what is near.
 #if FETCH
-#define AIM_FETCH(block, blocks, next)                                                              \
-    const int fetch_steps = (blocks);                                                               \
-    int steps_left = 1;                                                                             \
+#define AIM_FETCH(block, blocks, next) \
+    const int fetch_steps = (blocks);  \
     __global const float *ahead = (next) + (block) * ((depth + fetch_steps - 1) / fetch_steps) * NR;
-#define ASK_AHEAD(v) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
+#define ASK_AHEAD(v) \
+    if (v * VECTOR < NR) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
+#define START_FETCH int steps_left = 1;
 #define FETCH_WEIGHTS                    \
     if (--steps_left == 0) {             \
         steps_left = fetch_steps;        \
-        EACH_LANE(ASK_AHEAD)             \
+        REPEAT_3(ASK_AHEAD)              \
         ahead += NR;                     \
     }
+#define FETCH_PARAMETERS , __global const float *ahead, int fetch_steps
+#define FETCH_ARGUMENTS , ahead, fetch_steps
 #else
+#define FETCH_PARAMETERS
+#define FETCH_ARGUMENTS
 #define AIM_FETCH(block, blocks, next)
+#define START_FETCH
 #define FETCH_WEIGHTS
 #endif
 #define NO_BIAS(v) const VEC bias_##v = (VEC)(0.0f);
@@ -146,6 +152,7 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
     LANE_1(VSTORE(a##m##_1, tile_products + m * PRODUCT_STEP + VECTOR);)   \
     LANE_2(VSTORE(a##m##_2, tile_products + m * PRODUCT_STEP + 2 * VECTOR);)
 #define MULTIPLY_TILES               \
+    START_FETCH                      \
     EACH_LANE(NO_BIAS)               \
     REPEAT(MR, START_ROW)            \
     REPEAT(MR, AIM_TILE)             \

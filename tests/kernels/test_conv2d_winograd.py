@@ -261,6 +261,39 @@ def test_taps_lie_channel_by_channel() -> None:
     assert not taps[:, :, 2].any()
 
 
+@pytest.mark.parametrize("fetch", [0, 1])
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_staged_panels_are_multiplied_as_far_as_boxes_reach(device: Device, width: int, fetch: int) -> None:
+    graph, feeds, reference = build(winograd(image=(9, 9), outputs=40))
+    chosen = select(STAGED, MR=5, NR=8 * width, VECTOR=8, FETCH=fetch)
+    if not fits(chosen, graph, device):
+        pytest.skip(f"{device.info.name} cannot ask for memory ahead")
+    slices = [region for place in (8, 16, 19, 24, 32) for region in cut(reference.shape, 1, [place])]
+    assert_right(
+        device,
+        graph,
+        feeds,
+        reference,
+        slices=[*slices, Region.whole(reference.shape).cut(1, 11, 13)],
+        selection=chosen,
+    )
+
+
+@pytest.mark.parametrize("place", [16, 32, 48, 64])
+def test_staged_cuts_between_vectors_cost_no_products(place: int) -> None:
+    graph, _, reference = build(winograd(outputs=80, tile=(4, 4)))
+    parameters, info = select(STAGED, MR=8, NR=48, VECTOR=16).parameters, replace(device_info(16), units=1)
+    assert STAGED.cuts_panels
+
+    def count_steps(boxes: list[Region]) -> list[int]:
+        batches = STAGED.describe(graph.nodes[0], graph, Boxes.of(boxes), info, parameters)
+        steps: list[int] = batches[1].units["steps"].tolist()
+        return steps
+
+    (whole,) = count_steps([Region.whole(reference.shape)])
+    assert count_steps(cut(reference.shape, 1, [place])) == [whole * place // 80, whole - whole * place // 80]
+
+
 def test_takes_no_more_scratch_memory_than_boards_lend() -> None:
     side, channels = 512, 1024
     shape = (1, channels, side, side)

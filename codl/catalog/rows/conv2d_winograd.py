@@ -124,7 +124,7 @@ def _describe_staged(
     )
     busiest = [spread(size.prod(axis=1), info.units) for size in sizes]
     scratch = staged_floats(depth, tiles, parameters)
-    channels = tiles.panels * parameters["NR"]
+    channels, width = tiles.vectors * parameters["VECTOR"], parameters["NR"] // parameters["VECTOR"]
     padded = tiles.images * points * bands * mr
     read, written = _count_bytes(node, graph, out, tiles, parameters)
     source = FLOAT_BYTES * input_boxes(node, graph, out)[0].size
@@ -148,7 +148,9 @@ def _describe_staged(
             **facts,
         )
 
-    taken = busiest[1] * item_panels * (item_tiles // mr)
+    item_vectors = np.minimum(tiles.vectors, item_panels * width)
+    """Panels at the box's edges are multiplied as far as it reaches."""
+    taken = busiest[1] * (item_tiles // mr)
     return (
         make(
             0,
@@ -161,11 +163,12 @@ def _describe_staged(
         make(
             1,
             item_tiles,
-            busiest_flops=2
-            * (points * depth * parameters["NR"])
-            * (tiles.count * tiles.images * tiles.panels)
-            // info.units,
-            units={"steps": taken * depth, "tiles": taken, "items": busiest[1]},
+            busiest_flops=2 * (points * depth) * (tiles.count * tiles.images * channels) // info.units,
+            units={
+                "steps": taken * item_vectors * depth // width,
+                "tiles": taken * item_panels,
+                "items": busiest[1],
+            },
             read_bytes=read - source - residual + moved[0],
             written_bytes=moved[1],
             flops=2 * taps_of(node, graph) * out.size,
@@ -233,6 +236,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         describe=_describe_staged,
         stacks=True,
         fits=fits_node,
+        cuts_panels=True,
         inner_loop="reference/reference_tile__buffer.cl",
     ),
 )
