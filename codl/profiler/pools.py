@@ -11,6 +11,12 @@ from codl.ir.regions import Region
 
 _POOL, _POOLS = 1 << 21, 12
 """Floats of a pool of weights, and how many there are."""
+_MOST_LARGE = 1 << 27
+"""Floats of the pool of weights that are larger: more than caches that cores share hold."""
+_SHARE_OF_LARGE = 8
+"""That pool is no larger than the device's memory over this, unless one layer's weights are."""
+_PAGE_FLOATS = 1 << 10
+"""Where larger weights may begin: of a page, and of what drivers want to be aligned."""
 _LEAST_FLOATS = 1 << 24
 """Of activations: more than most operators have, so that few cases find the memory too small."""
 
@@ -19,7 +25,8 @@ class ConstantPool:
     """Random weights of a device, the same ones for many cases: making them takes longer than using them.
 
     Small ones come from one pool after the other: in a network no operator finds its own where another one
-    has just walked.
+    has just walked. Larger ones lie behind each other in a pool of their own, and begin anew at its end: they
+    are of networks whose weights leave the shared cache before they are read again.
 
     Args:
         device: Where they are.
@@ -30,6 +37,7 @@ class ConstantPool:
         self._pools: list[tuple[Any, FloatArray]] = []
         self._taken = 0
         self._large: tuple[Any, FloatArray] | None = None
+        self._large_end = 0
 
     def take(self, floats: int) -> tuple[Any, FloatArray]:
         """Return a buffer of at least so many values, and the same memory as an array where the host sees it.
@@ -38,14 +46,21 @@ class ConstantPool:
             DeviceError: The driver refused memory.
         """
         if floats > _POOL:
-            if self._large is None or self._large[1].size < floats:
-                known = 0 if self._large is None else self._large[1].size
-                self._large = self._make(max(floats, 2 * known))
-            return self._large
+            return self._take_large(floats)
         if len(self._pools) < _POOLS:
             self._pools.append(self._make(_POOL))
         self._taken += 1
-        return self._pools[self._taken % len(self._pools)]
+        return self._pools[(self._taken - 1) % _POOLS]
+
+    def _take_large(self, floats: int) -> tuple[Any, FloatArray]:
+        """Return the memory behind what was taken last, or the pool's first where that reaches too far."""
+        if self._large is None or self._large[1].size < floats:
+            most = self._device.info.global_memory_bytes // FLOAT_BYTES // _SHARE_OF_LARGE
+            self._large, self._large_end = self._make(max(floats, min(_MOST_LARGE, most))), 0
+        buffer, host = self._large
+        begin = self._large_end if self._large_end + floats <= host.size else 0
+        self._large_end = -(-(begin + floats) // _PAGE_FLOATS) * _PAGE_FLOATS
+        return buffer.get_sub_region(begin * FLOAT_BYTES, floats * FLOAT_BYTES), host[begin : begin + floats]
 
     def _make(self, floats: int) -> tuple[Any, FloatArray]:
         host = allocate_host(floats)

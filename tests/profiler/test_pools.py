@@ -1,13 +1,14 @@
 """Memory that cases share: what lies where, and who keeps it."""
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from codl.devices.drivers import OpenedDevice
 from codl.devices.memory import Storage
 from codl.devices.opencl import Device, open_device
 from codl.ir.regions import Region
-from codl.profiler.pools import ActivationPool
+from codl.profiler.pools import ActivationPool, ConstantPool
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +46,28 @@ def test_who_needs_more_leaves_others_theirs(device: Device) -> None:
     second.view()[...] = 4.0
     np.testing.assert_array_equal(first.view(), np.full(small, 3.0, np.float32))
     assert pool.take_scratch(100) is not pool.take_scratch(1000)
+
+
+def test_small_weights_come_from_pools_in_turns(device: Device) -> None:
+    pool = ConstantPool(device)
+    first, second = pool.take(100), pool.take(100)
+    assert first[0] is not second[0]
+    assert first[1].size >= 100
+
+
+def test_large_weights_lie_behind_each_other_and_begin_anew(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codl.profiler.pools._POOL", 64)
+    monkeypatch.setattr("codl.profiler.pools._MOST_LARGE", 10_000)
+    pool = ConstantPool(device)
+    taken = [pool.take(floats) for floats in (3000, 5000, 1000, 8000)]
+    for floats, (buffer, host) in zip((3000, 5000, 1000, 8000), taken, strict=True):
+        assert host.size == floats
+        assert buffer.size == 4 * floats
+        found = np.empty(floats, np.float32)
+        cl.enqueue_copy(device.queue, found, buffer)
+        np.testing.assert_array_equal(found, host)
+    places = [buffer.offset // 4 for buffer, _ in taken]
+    assert places == [0, 3072, 8192, 0]
+    assert pool.take(20_000)[1].size == 20_000
