@@ -28,6 +28,12 @@ _WEIGHT_COST, _WEIGHT_COST_FEW = 5, 2.5
 Source: 4 x 4 vectors take 1.1 times as long a product as 6 x 4 on Emerald Rapids; on Zen 5 as long. On Zen 3
 4 x 3 take 0.95 to 1 times as long as 5 x 2.
 """
+_WEIGHT_COST_UNASKED = 7
+"""The same in kernels that ask for no weights ahead.
+
+Source: 1024 x 1024 x 1024 and 1024 x 1040 x 1024 on 2 cores of a Granite Rapids: 5 x 4 vectors take 1.23 of
+the time of 10 x 2, 6 x 4 1.13, 8 x 3 1.07, 9 x 3, 12 x 2 and 14 x 2 1.03.
+"""
 _LOAD_COST, _LOAD_COST_FEW = 0.0, 0.2
 """Cycles of a vector of weights or an input in a step of K beside the multiply-adds, which may hide it.
 
@@ -60,7 +66,9 @@ def _count_registers(parameters: Parameters, width: int, spare: int = 0) -> int:
     return (rows * vectors + vectors + 1 + spare) * -(-parameters["VECTOR"] // width)
 
 
-def choose_tile(info: DeviceInfo, *, rows: int, channels: int, depth: int) -> Parameters:
+def choose_tile(
+    info: DeviceInfo, *, rows: int, channels: int, depth: int, asks_ahead: bool = True
+) -> Parameters:
     """Return MR, VECTORS and VECTOR by which an operator takes the fewest cycles.
 
     Args:
@@ -68,8 +76,10 @@ def choose_tile(info: DeviceInfo, *, rows: int, channels: int, depth: int) -> Pa
         rows: Output pixels of one image, or rows of a matrix, of the whole operator.
         channels: Output channels that one panel can cover: those of one group.
         depth: Steps of K: products summed for each output.
+        asks_ahead: Whether the kernel asks for weights ahead.
     """
-    tiles = list_tiles(choose_lanes(info, channels), info.vector_width, info.vector_registers)
+    lanes = choose_lanes(info, channels)
+    tiles = list_tiles(lanes, info.vector_width, info.vector_registers, asks_ahead=asks_ahead)
     return dict(tiles.parameters[int(np.argmin(tiles.count_cycles(rows, channels, depth, info.units)))])
 
 
@@ -105,7 +115,7 @@ class Tiles:
 
 
 @lru_cache(maxsize=64)
-def list_tiles(lanes: int, width: int, registers: int) -> Tiles:
+def list_tiles(lanes: int, width: int, registers: int, *, asks_ahead: bool = True) -> Tiles:
     """Return the tiles of vectors of ``lanes`` for registers of a width, the same object each time."""
     found = [
         {"MR": rows, "VECTORS": vectors, "VECTOR": lanes}
@@ -116,7 +126,8 @@ def list_tiles(lanes: int, width: int, registers: int) -> Tiles:
     rows, vectors = (np.array([tile[name] for tile in found], np.int64) for name in ("MR", "VECTORS"))
     is_few = registers <= FEW_REGISTERS
     spare = 0 if is_few else _SPARE_REGISTERS
-    weight_cost, load_cost = (_WEIGHT_COST_FEW, _LOAD_COST_FEW) if is_few else (_WEIGHT_COST, _LOAD_COST)
+    wide_cost = _WEIGHT_COST if asks_ahead else _WEIGHT_COST_UNASKED
+    weight_cost, load_cost = (_WEIGHT_COST_FEW, _LOAD_COST_FEW) if is_few else (wide_cost, _LOAD_COST)
     spills = np.array([_count_registers(tile, width, spare) > registers for tile in found])
     steps = [rows * vectors, rows + vectors, weight_cost * vectors, np.full_like(rows, 8)]
     return Tiles(
