@@ -1,6 +1,6 @@
 """Minimal filtering on every device, in each arrangement: tile edges, padding, epilogues, cuts, accuracy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -285,7 +285,7 @@ def test_staged_cuts_between_vectors_cost_no_products(place: int) -> None:
     parameters, info = select(STAGED, MR=8, NR=48, VECTOR=16).parameters, replace(device_info(16), units=1)
     assert STAGED.cuts_panels
 
-    def count_steps(boxes: list[Region]) -> list[int]:
+    def count_steps(boxes: Sequence[Region]) -> list[int]:
         batches = STAGED.describe(graph.nodes[0], graph, Boxes.of(boxes), info, parameters)
         steps: list[int] = batches[1].units["steps"].tolist()
         return steps
