@@ -137,22 +137,22 @@ def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
     streamed: list[_Amounts] = []
     for tile, depth in layer.depths:
         tiles = -(-rows // tile) * -(-columns // tile)
-        points, panels = points_of(tile), -(-outputs // lanes)  # of a vector each
+        points, output_vectors = points_of(tile), -(-outputs // lanes)
         filters = points * depth * outputs
         is_far = filters * FLOAT_BYTES >= _FETCHED_BYTES
         transforms = _TRANSFORM_FLOPS[tile] * images * tiles * (depth + outputs)
         reading = transforms + FLOAT_BYTES * read * filters
         for parameters in list_sizes(costs, lanes, outputs <= lanes, tile, is_far and layer.is_fetching):
             height, vectors = parameters["MR"], parameters["NR"] // lanes
-            if vectors > panels:
+            if vectors > output_vectors:
                 continue
             blocks = images * -(-tiles // height)
             panel = 2 * lanes * points * depth * blocks * (height * vectors + costs.step)
             padded = points * blocks * height * (depth + outputs + 2 * STEP_PADDING)
-            staged = panel * _count_panels(panels, height, vectors) * costs.staged_gain[vectors]
+            staged = panel * _count_panels(output_vectors, height, vectors) * costs.staged_gain[vectors]
             weigh(Arrangement.STAGED, staged + _count_moved(padded, costs) + reading, parameters)
             if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
-                fused = panel * -(-panels // vectors) + _count_fused(filters, blocks, costs, read)
+                fused = panel * -(-output_vectors // vectors) + _count_fused(filters, blocks, costs, read)
                 weigh(Arrangement.FUSED, fused + transforms, parameters)
         if layer.may_stream and is_far:  # others stay transformed in a core's own cache
             streamed.append(_Amounts(tile=tile, depth=depth, tiles=tiles, transforms=transforms))
@@ -162,15 +162,15 @@ def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
     return {way: best[way][1] for way in order}
 
 
-def _count_panels(count: int, height: int, vectors: int) -> float:
+def _count_panels(output_vectors: int, height: int, vectors: int) -> float:
     """Return the panels of staged products that take as long: of the last one, the vectors that there are.
 
     Args:
-        count: Vectors of all outputs.
+        output_vectors: Of all outputs.
         height: Tiles of a register tile.
         vectors: Of a panel.
     """
-    full, rest = divmod(count, vectors)
+    full, rest = divmod(output_vectors, vectors)
     return full + (max(height * rest, _LEAST_STEP) / (height * vectors) if rest else 0)
 
 
