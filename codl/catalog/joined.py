@@ -40,6 +40,7 @@ def find_sort(batch: LaunchBatch) -> tuple[Hashable, ...]:
         batch.panel_begin is None,
         batch.scratch is None,
         batch.local is None,
+        batch.constant_bytes is None,
         batch.busiest_flops is None,
         batch.local_size,
         tuple(batch.scalars),
@@ -102,6 +103,7 @@ def join_batches(batches: Sequence[LaunchBatch]) -> LaunchBatch:
         read_bytes=np.concatenate([batch.read_bytes for batch in batches]),
         written_bytes=np.concatenate([batch.written_bytes for batch in batches]),
         flops=np.concatenate([batch.flops for batch in batches]),
+        constant_bytes=_join([batch.constant_bytes for batch in batches]),
         busiest_flops=_join([batch.busiest_flops for batch in batches]),
         panels=np.concatenate(
             [np.full(count, batch.panel_floats) for count, batch in zip(counts, batches, strict=True)]

@@ -94,6 +94,8 @@ class LaunchBatch:
     """Unit counts of CoDL's formulas: units of work on the busiest compute unit, by kind of work."""
     read_bytes: IntArray
     written_bytes: IntArray
+    constant_bytes: IntArray | None = None
+    """Of what is read, the packed constants; None where they are whole panels."""
     flops: IntArray
     """What the region's values need by the operator's definition, whatever the kernel computes."""
     busiest_flops: IntArray | None = None

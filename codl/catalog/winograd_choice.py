@@ -147,12 +147,14 @@ def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
             if vectors > output_vectors:
                 continue
             blocks = images * -(-tiles // height)
-            panel = 2 * lanes * points * depth * blocks * (height * vectors + costs.step)
+            step = 2 * lanes * points * depth * blocks
             padded = points * blocks * height * (depth + outputs + 2 * STEP_PADDING)
-            staged = panel * _count_panels(output_vectors, height, vectors) * costs.staged_gain[vectors]
+            taken = (height * vectors + costs.staged_step) * costs.staged_gain[vectors]
+            staged = step * taken * _count_panels(output_vectors, height, vectors)
             weigh(Arrangement.STAGED, staged + _count_moved(padded, costs) + reading, parameters)
             if vectors <= _FUSED_VECTORS and fits_local(depth, parameters, layer.local_bytes):
-                fused = panel * -(-output_vectors // vectors) + _count_fused(filters, blocks, costs, read)
+                taken = step * (height * vectors + costs.step) * -(-output_vectors // vectors)
+                fused = taken + _count_fused(filters, blocks, costs, read)
                 weigh(Arrangement.FUSED, fused + transforms, parameters)
         if layer.may_stream and is_far:  # others stay transformed in a core's own cache
             streamed.append(_Amounts(tile=tile, depth=depth, tiles=tiles, transforms=transforms))

@@ -17,7 +17,7 @@ from codl.machine import DeviceInfo
 ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
     "TILE": (2, 3, 4),
     "FETCH": (0, 1),
-    "MR": (4, 5, 6, 7, 8, 9, 10, 12, 14),
+    "MR": (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14),
     "NR": (4, 8, 16, 24, 32, 48),
     "VECTOR": (4, 8, 16),
 }

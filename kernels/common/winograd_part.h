@@ -1,6 +1,5 @@
 // The function MULTIPLY_PART(WIDTH): the products of MR tiles with WIDTH vectors of a panel at one point, from `weight` to
-// `tile_products`. What a vector gets does not depend on WIDTH. Included once for each, the
-// panel's own width last.
+// `tile_products`. What a vector gets does not depend on WIDTH. Included once for each, the panel's own width last.
 #undef LANE_1
 #undef LANE_2
 #if WIDTH > 1

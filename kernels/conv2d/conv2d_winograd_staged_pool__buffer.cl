@@ -8,7 +8,7 @@
 // Launch      stages 0 and 2: global (ceil(tiles / item_tiles), 1, images)   local (1, 1, 1)
 //             stage 1: global (ceil(panels / item_panels), POINTS * ceil(tiles / item_tiles), images), item_tiles a
 //             multiple of MR
-// Parameters  TILE 2 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 5 6 7 8 9 10 12 14 tiles;
+// Parameters  TILE 2 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 5 6 7 8 9 10 11 12 13 14 tiles;
 //             NR 4 8 16 24 32 48 channels, one to three vectors; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_pool.py
 #define ENTRY conv2d_winograd_staged_pool__buffer

@@ -67,7 +67,7 @@ def _describe_fused(
     global_size = np.stack([blocks, ceil_div(tiles.panels, item_panels), tiles.images], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     steps = points_of(parameters["TILE"]) * depth
-    read, written = _count_bytes(node, graph, out, tiles, parameters)
+    read, written = _count_bytes(node, graph, out, tiles.panels * parameters["NR"], parameters)
     return (
         LaunchBatch(
             **_common(node, graph, tiles, parameters),
@@ -126,7 +126,7 @@ def _describe_staged(
     scratch = staged_floats(depth, tiles, parameters)
     channels, width = tiles.vectors * parameters["VECTOR"], parameters["NR"] // parameters["VECTOR"]
     padded = tiles.images * points * bands * mr
-    read, written = _count_bytes(node, graph, out, tiles, parameters)
+    read, written = _count_bytes(node, graph, out, channels, parameters)
     source = FLOAT_BYTES * input_boxes(node, graph, out)[0].size
     residual = FLOAT_BYTES * out.size if node.residual else 0 * out.size
     moved = FLOAT_BYTES * padded * depth, FLOAT_BYTES * padded * channels
@@ -150,7 +150,8 @@ def _describe_staged(
 
     item_vectors = np.minimum(tiles.vectors, item_panels * width)
     """Panels at the box's edges are multiplied as far as it reaches."""
-    taken = busiest[1] * (item_tiles // mr)
+    taken = busiest[1] * (item_tiles // mr) * item_vectors
+    constants = read - source - residual
     return (
         make(
             0,
@@ -165,11 +166,12 @@ def _describe_staged(
             item_tiles,
             busiest_flops=2 * (points * depth) * (tiles.count * tiles.images * channels) // info.units,
             units={
-                "steps": taken * item_vectors * depth // width,
-                "tiles": taken * item_panels,
+                "steps": taken * depth // width,
+                "tiles": taken // width,
                 "items": busiest[1],
             },
-            read_bytes=read - source - residual + moved[0],
+            read_bytes=constants + moved[0],
+            constant_bytes=constants,
             written_bytes=moved[1],
             flops=2 * taps_of(node, graph) * out.size,
         ),
@@ -209,11 +211,19 @@ def _pack(
 
 
 def _count_bytes(
-    node: Node, graph: Graph, out: Boxes, tiles: Tiles, parameters: Parameters
+    node: Node, graph: Graph, out: Boxes, channels: IntArray, parameters: Parameters
 ) -> tuple[IntArray, IntArray]:
-    """Return bytes read (the input's region and the panels once, the residual) and written, each [count]."""
-    panel = parameters["NR"] * (1 + points_of(parameters["TILE"]) * sums_of(node, graph, parameters))
-    read = input_boxes(node, graph, out)[0].size + tiles.panels * panel + (out.size if node.residual else 0)
+    """Return bytes read and written, each [count]: the input's region, the filters once, the residual.
+
+    Args:
+        node: The operator.
+        graph: Where its shapes are found.
+        out: Boxes of outputs.
+        channels: Of outputs whose filters are read, [count].
+        parameters: What the kernel is built with.
+    """
+    filters = channels * (1 + points_of(parameters["TILE"]) * sums_of(node, graph, parameters))
+    read = input_boxes(node, graph, out)[0].size + filters + (out.size if node.residual else 0)
     return FLOAT_BYTES * read, FLOAT_BYTES * out.size
 
 

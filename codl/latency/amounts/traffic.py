@@ -99,6 +99,8 @@ def count_constants(batch: LaunchBatch) -> Amounts:
     """Return the bytes of packed constants that the tiles of a launch read, each counted once, [count]."""
     if batch.panel_begin is None or batch.panel_end is None or "steps" not in batch.units:
         return np.zeros(len(batch.global_size))
+    if batch.constant_bytes is not None:
+        return batch.constant_bytes.astype(np.float64)
     panel = batch.panel_floats * float(FLOAT_BYTES)
     return np.asarray((batch.panel_end - batch.panel_begin) * panel)
 
