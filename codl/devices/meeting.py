@@ -1,9 +1,17 @@
-"""Meetings: in which order the host starts devices and waits for them."""
+"""Meetings: whether devices wait for each other, in which order the host starts them and waits for them."""
 
+import platform
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
-from codl.machine import DeviceInfo
+from codl.devices.limits import count_cores, read_switch
+from codl.machine import DeviceInfo, DeviceKind
+
+SIGNALS_VARIABLE = "CODL_SIGNALS"
+_MOST_DEVICES = 31
+"""Bits of an int that say whom to wait for."""
+_ORDERED = ("x86_64", "AMD64")
+"""Processors on which nobody sees a write before those that came before it; OpenCL 1.2 promises no order."""
 
 _START_US = {"intel": 11.0, "nvidia": 10.5, "pocl": 46.0}
 """Empty launch and wait of known drivers; a driver nobody measured goes first."""
@@ -38,3 +46,21 @@ def take_turns(
             yield Turn.FEED, index
     for index in awaited:
         yield Turn.WAIT, index
+
+
+def can_signal(devices: Sequence[DeviceInfo]) -> bool:
+    """Return whether kernels of these devices may wait for each other.
+
+    Each device needs cores of its own while one of its kernels waits, memory that the others see written at
+    once, and nobody who told codl to leave it (`CODL_SIGNALS=0`).
+
+    Args:
+        devices: All devices that may meet.
+    """
+    return (
+        1 < len(devices) <= _MOST_DEVICES
+        and all(info.kind is DeviceKind.CPU and info.is_unified for info in devices)
+        and sum(info.units for info in devices) <= count_cores()
+        and platform.machine() in _ORDERED
+        and read_switch(SIGNALS_VARIABLE, default=True)
+    )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyopencl as cl
 
+from codl.devices.meeting import can_signal
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES, Shape
@@ -37,7 +38,8 @@ def arrange(devices: Sequence[DeviceInfo], sharing: Sharing | None = None) -> Ar
     for info in devices:
         usual = Sharing.COHERENT if info.kind is DeviceKind.CPU else Sharing.MAPPED
         modes.append((wanted or usual) if info.is_unified else Sharing.COPIED)
-    return Arrangement(modes=tuple(modes))
+    signals = Sharing.COHERENT in modes and len({*modes}) == 1 and can_signal(devices)
+    return Arrangement(modes=tuple(modes), signals=signals)
 
 
 def arrange_named(names: Sequence[str]) -> Arrangement:

@@ -1,6 +1,6 @@
 """From a plan to prepared calls: kernels bound, transfers laid out, meeting points fixed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ from codl.catalog.table import PAIRS
 from codl.devices.images import ImageStorage
 from codl.devices.launch import bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
-from codl.devices.meeting import Turn, take_turns
+from codl.devices.meeting import Turn, start_order, take_turns
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
+from codl.devices.signals import Signals
 from codl.executor.footprint import add_bytes, list_memory
 from codl.executor.fusions import fuse_work
 from codl.executor.host import HostSessions, prepare_call
@@ -29,7 +30,7 @@ from codl.ir.ops import Concat
 from codl.ir.regions import Boxes, Region
 from codl.plan.check import check_plan
 from codl.plan.residency import HOST, Transfer, step_nodes
-from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
+from codl.plan.schedule import Action, Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
 
@@ -112,15 +113,22 @@ class _Compiler:
         """By device: buffer of constants -> its bytes."""
         self._scratches = [Scratch(device) for device in devices]
         self._launch_count = 0
+        self._signals = Signals(devices) if arrangement.signals else None
+        self._meeting_count = 0
 
     def compile(self) -> Executable:
         opening = tuple(self._hold(action) for action in self._schedule.opening)
-        for action in self._schedule.actions:
+        ends = _find_ends(self._schedule.actions)
+        if self._signals is not None:
+            self._script.append((self._signals.reset, None))
+        for place, action in enumerate(self._schedule.actions):
             match action:
                 case Launch():
                     self._bind_node(action)
                 case Publish():
                     self._bind_publication(action)
+                case Meet(devices=devices, is_signalled=True):
+                    self._signal(devices, going_on=[one for one, end in ends.items() if end > place])
                 case Meet():
                     self._meet(action.devices)
                 case Copy():
@@ -131,6 +139,8 @@ class _Compiler:
                     self._script.append(self._release(action))
                 case Call():
                     self._bind_call(action)
+        if self._signals is not None:
+            self._script.append((self._signals.check, None))
         weights = {
             device.info.name: sum(sizes.values())
             for device, sizes in zip(self._devices, self._constants, strict=True)
@@ -159,6 +169,7 @@ class _Compiler:
             launch_count=self._launch_count,
             weight_bytes=weights,
             after_first=partial(_keep_for_later, self._devices, self._weights),
+            signals=self._signals,
         )
 
     def _meet(self, awaited: Sequence[int] = ()) -> None:
@@ -173,6 +184,26 @@ class _Compiler:
             else:
                 label = Label(kind=EventKind.WAIT, device=device)
                 self._script.append((self._devices[device].finish, label))
+
+    def _signal(self, awaited: Sequence[int], *, going_on: Collection[int]) -> None:
+        """Enqueue all that is pending, and behind it on each device what lets it wait for some of them.
+
+        Args:
+            awaited: Whom the others wait for.
+            going_on: Those that have something to do afterwards.
+        """
+        assert self._signals is not None
+        self._meeting_count += 1
+        for device in start_order([device.info for device in self._devices]):
+            entries, self._pending[device] = self._pending[device], []
+            others = {*awaited} - {device} if device in going_on else set()
+            if others or device in awaited:
+                call = self._signals.bind(
+                    device, number=self._meeting_count, says=device in awaited, awaited=others
+                )
+                entries.append((call, Label(kind=EventKind.MEET, device=device)))
+            if entries:
+                self._script += [*entries, (self._devices[device].queue.flush, None)]
 
     def _bind_call(self, action: Call) -> None:
         """Lay out a step of the host; devices work meanwhile at what they have."""
@@ -314,6 +345,13 @@ class _Compiler:
         self._keep.append(launch)
         self._launch_count += 1
         self._pending[label.device].append((launch.enqueue, label))
+
+
+def _find_ends(actions: Sequence[Action]) -> dict[int, int]:
+    """Return by device the place of the last thing that it does."""
+    return {
+        action.device: place for place, action in enumerate(actions) if isinstance(action, Launch | Publish)
+    }
 
 
 def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:

@@ -1,13 +1,14 @@
 """Running an executable: feeds in, prepared calls one after the other, outputs out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import pyopencl as cl
 
 from codl.devices.awake import attentive_host
 from codl.devices.opencl import Device
+from codl.devices.signals import Signals
 from codl.errors import DeviceError
 from codl.executor.copies import prepare_read, prepare_write
 from codl.executor.placement import Placement
@@ -35,6 +36,7 @@ class Executable:
         launch_count: int,
         weight_bytes: Mapping[str, int],
         after_first: Callable[[], None],
+        signals: Signals | None = None,
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
         self.launch_count = launch_count
@@ -52,6 +54,8 @@ class Executable:
         self._inputs = {name: prepare_write(placement.hosts[name].view()) for name in inputs}
         self._outputs = {name: prepare_read(placement.hosts[name].view()) for name in outputs}
         self._keep = keep
+        self._signals = signals
+        self._turn: AbstractContextManager[object] = nullcontext() if signals is None else signals.turn
         self._after_first: Callable[[], None] | None = after_first
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +68,7 @@ class Executable:
             DeviceError: A driver failed during the run.
             HostError: ONNX Runtime failed during the run.
         """
-        with attentive_host(), self._drained_on_error():
+        with self._turn, attentive_host(), self._drained_on_error():
             self._take(feeds)
             for call in self._script:
                 call()
@@ -83,7 +87,7 @@ class Executable:
         Raises:
             DeviceError: The executable was compiled for devices without profiling.
         """
-        with attentive_host(), self._drained_on_error():
+        with self._turn, attentive_host(), self._drained_on_error():
             self._take(feeds)
             trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])
             outputs = self._give()
@@ -96,6 +100,8 @@ class Executable:
         try:
             yield
         except BaseException as error:
+            if self._signals is not None:
+                self._signals.give_up()
             for device in self.devices:
                 with suppress(cl.Error):
                     device.finish()

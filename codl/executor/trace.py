@@ -32,12 +32,16 @@ class EventKind(StrEnum):
     """The handing back of a region that was held."""
     WAIT = "wait"
     """The host waits for a device."""
+    MEET = "meet"
+    """A kernel that waits until other devices have come as far."""
     HOST = "host"
     """ONNX Runtime computes nodes on the CPU."""
 
 
 KERNELS = (EventKind.LAUNCH, EventKind.PUBLISH)
-"""What devices do; the rest is the host's."""
+"""What devices do; the rest is waiting, or the host's."""
+_TIMED = (*KERNELS, EventKind.MEET)
+"""What devices know the times of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +124,7 @@ def play_traced(
     events = []
     for label, called_us, call_us, result in played:
         start_us, event_us = called_us, call_us
-        if label.kind in KERNELS:
+        if label.kind in _TIMED:
             _, kernel_us, event_us = _read_clock(result, devices[label.device])
             start_us = offsets[label.device] + kernel_us
         events.append(
@@ -145,7 +149,7 @@ def _find_offsets(played: Sequence[_Played], devices: Sequence[str]) -> dict[int
     """
     offsets: dict[int, float] = {}
     for label, called_us, _, result in played:
-        if label.kind in KERNELS:
+        if label.kind in _TIMED:
             queued_us, _, _ = _read_clock(result, devices[label.device])
             bound = called_us - queued_us
             offsets[label.device] = max(bound, offsets.get(label.device, bound))

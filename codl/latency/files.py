@@ -135,8 +135,10 @@ def _format_device(profile: DeviceProfile) -> dict[str, Any]:
 def format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
     """Return a neighbour as JSON values."""
     told: dict[str, Any] = {"slowdown": [[round(one, 4) for one in row] for row in neighbour.slowdown]}
-    if neighbour.meeting is not None:
-        told["meeting"] = asdict(neighbour.meeting)
+    for name in ("meeting", "signal"):
+        meeting = getattr(neighbour, name)
+        if meeting is not None:
+            told[name] = asdict(meeting)
     return told
 
 
@@ -248,15 +250,20 @@ def parse_neighbour(told: Any, where: str) -> Neighbour:
         [read_number(one, f"{where}.slowdown", least=0.5, largest=_MOST_SLOWDOWN) for one in row]
         for row in table
     )
-    meeting = None
-    if entries.get("meeting") is not None:
-        values = _entries(entries["meeting"], f"{where}.meeting")
-        meeting = Meeting(
-            median_us=read_number(values.get("median_us"), f"{where}.meeting.median_us"),
-            p95_us=read_number(values.get("p95_us"), f"{where}.meeting.p95_us"),
-            samples=_count(values.get("samples"), f"{where}.meeting.samples"),
-        )
-    return Neighbour(slowdown=((a, b), (c, d)), meeting=meeting)
+    meeting, signal = (
+        None if entries.get(name) is None else _parse_meeting(entries[name], f"{where}.{name}")
+        for name in ("meeting", "signal")
+    )
+    return Neighbour(slowdown=((a, b), (c, d)), meeting=meeting, signal=signal)
+
+
+def _parse_meeting(told: Any, where: str) -> Meeting:
+    values = _entries(told, where)
+    return Meeting(
+        median_us=read_number(values.get("median_us"), f"{where}.median_us"),
+        p95_us=read_number(values.get("p95_us"), f"{where}.p95_us"),
+        samples=_count(values.get("samples"), f"{where}.samples"),
+    )
 
 
 def _parse_row(told: Any, where: str) -> RowModel:

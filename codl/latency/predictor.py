@@ -250,8 +250,13 @@ class Predictor:
         columns: Mapping[str, Times] = {"bytes": bytes_, "rows": rows, "calls": calls}
         return model.predict_us(np.stack([columns[name] for name in model.features], axis=1))
 
-    def find_meeting(self, other: str) -> Meeting:
+    def find_meeting(self, other: str, *, is_signalled: bool = False) -> Meeting:
         """Return what it costs to meet another device.
+
+        Args:
+            other: Its name.
+            is_signalled: Whether the two wait for each other, or else the host for both; where only the
+                host's waiting was measured, that counts.
 
         Raises:
             ProfileError: The two were never measured together.
@@ -262,7 +267,7 @@ class Predictor:
                 f"profile of {self.profile.name}: got no meeting with {other}, expected one; "
                 "run `codl profile`"
             )
-        return neighbour.meeting
+        return (neighbour.signal if is_signalled else None) or neighbour.meeting
 
     def slow_down(self, prediction: Prediction, other: str, other_memory_share: Times | None = None) -> Times:
         """Return a prediction's times [count] while another device works too.

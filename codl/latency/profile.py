@@ -129,7 +129,7 @@ class RowModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """What it costs to start two devices and wait for both, beyond the work of the one that works longest."""
+    """What it costs that two devices begin together and each waits for the other, beyond the longest work."""
 
     median_us: float
     p95_us: float
@@ -143,6 +143,9 @@ class Neighbour:
     slowdown: Slowdown
     """1 is undisturbed."""
     meeting: Meeting | None = None
+    """Where the host starts both and waits for both."""
+    signal: Meeting | None = None
+    """Where their kernels wait for each other; None where they cannot."""
 
 
 @dataclass(frozen=True, kw_only=True)

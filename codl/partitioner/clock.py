@@ -180,20 +180,27 @@ class Clock:
         return factor
 
 
-def find_meeting_us(predictors: Sequence[Predictor], devices: Sequence[int]) -> float:
+def find_meeting_us(
+    predictors: Sequence[Predictor], devices: Sequence[int], *, is_signalled: bool = False
+) -> float:
     """Return what it costs to start some devices and wait for them, beyond their work.
 
     Args:
         predictors: One for each device of the plan.
         devices: Indices of those that are waited for, at least one.
+        is_signalled: Whether all devices wait for them, and not the host.
 
     Raises:
         ProfileError: Two of them were never measured together.
     """
+    if is_signalled:
+        devices = range(len(predictors))
     if len(devices) == 1:
         return predictors[devices[0]].profile.wait_us
     pairs = combinations((predictors[device] for device in devices), 2)
-    return max(one.find_meeting(other.profile.name).median_us for one, other in pairs)
+    return max(
+        one.find_meeting(other.profile.name, is_signalled=is_signalled).median_us for one, other in pairs
+    )
 
 
 def _list_disturbers(predictors: Sequence[Predictor]) -> list[list[tuple[int, Slowdown]]]:

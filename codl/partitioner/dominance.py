@@ -37,7 +37,8 @@ class Ways:
         self, singles: Mapping[int, ChainBatch], graph: Graph, moves: MoveCosts, *, most: int
     ) -> None:
         self._graph, self._moves = graph, moves
-        self._meeting_us = float(moves.find_meeting_us(np.ones((1, moves.count), bool))[0])
+        everyone = np.ones((1, moves.count), bool)
+        self._meeting_us = float(max(moves.find_meeting_us(everyone)[0], moves.find_ending_us(everyone)[0]))
         self._sending: dict[str, float] = {}
         self._sharing_us: dict[tuple[int, int], float] = {}
         """By first and last position of a chain, the most that it pays for sharing."""

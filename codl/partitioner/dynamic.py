@@ -108,7 +108,7 @@ class DynamicProgram:
         clock = states.clock[:, place]
         is_unseen = self._moves.sets[states.told[place, -1, UNSEEN]]
         awaited = (is_unseen | (clock > states.host_us[place])) & (clock > 0)
-        end_us = float(clock.max() + self._moves.find_meeting_us(awaited))
+        end_us = float(clock.max() + self._moves.find_ending_us(awaited))
         columns = self._seats.columns
         outputs = {name: columns[name] for name in self._graph.outputs if name in columns}
         for name, division in state.list_divisions(outputs).items():

@@ -9,6 +9,7 @@ import numpy as np
 
 from codl.latency.predictor import Predictor
 from codl.partitioner.arrays import Flags, Floats, Ints
+from codl.partitioner.clock import find_meeting_us
 from codl.plan.sharing import Arrangement, Sharing
 
 
@@ -23,7 +24,9 @@ class MoveCosts:
     held: np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
     """[source, destination, device] Whether the host waits for a device's work to map its memory."""
     meeting_us: Floats
-    """[device, device] Of the two; on the diagonal of the one alone."""
+    """[device, device] Of the two between steps; on the diagonal of the one alone."""
+    ending_us: Floats
+    """[device, device] The same at the end, for which the host waits in any case."""
     reading_us: Floats
     """[device, 3] The host's time to read outputs."""
 
@@ -41,6 +44,10 @@ class MoveCosts:
         """Return what it costs to meet the devices of [..., device]; nothing when there are none."""
         return np.asarray(self.meetings_us.take(awaited.dot(self.weights)))
 
+    def find_ending_us(self, awaited: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
+        """Return what it costs that the host waits for the devices of [..., device] at the end."""
+        return np.asarray(self._combine(self.ending_us).take(awaited.dot(self.weights)))
+
     @cached_property
     def weights(self) -> Ints:
         """[device] By which a set of devices is numbered."""
@@ -54,16 +61,20 @@ class MoveCosts:
     @cached_property
     def meetings_us(self) -> Floats:
         """[set] What it costs to meet a set of devices."""
+        return self._combine(self.meeting_us)
+
+    def _combine(self, meeting_us: Floats) -> Floats:
+        """Return by set what it costs to meet, from what it costs two by two."""
         awaited = self.sets
         found = np.zeros(awaited.shape[:-1])
         count = awaited.shape[-1]
         for device in range(count):
-            found = np.where(awaited[..., device], np.maximum(found, self.meeting_us[device, device]), found)
+            found = np.where(awaited[..., device], np.maximum(found, meeting_us[device, device]), found)
         pairs, is_pair = np.zeros_like(found), np.zeros(found.shape, bool)
         for one, other in combinations(range(count), 2):
             both = awaited[..., one] & awaited[..., other]
             if both.any():
-                pairs = np.where(both, np.maximum(pairs, self.meeting_us[one, other]), pairs)
+                pairs = np.where(both, np.maximum(pairs, meeting_us[one, other]), pairs)
                 is_pair |= both
         return np.where(is_pair, pairs, found)
 
@@ -107,7 +118,12 @@ def find_move_costs(predictors: Sequence[Predictor], arrangement: Arrangement) -
         for place in range(index):
             us = predictor.find_meeting(predictors[place].profile.name).median_us
             meetings[index, place] = meetings[place, index] = us
-    return MoveCosts(host_us=host, queue_us=queue, held=held, meeting_us=meetings, reading_us=reading)
+    ending = meetings
+    if arrangement.signals:
+        meetings = np.full((count, count), find_meeting_us(predictors, range(count), is_signalled=True))
+    return MoveCosts(
+        host_us=host, queue_us=queue, held=held, meeting_us=meetings, ending_us=ending, reading_us=reading
+    )
 
 
 def _find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:

@@ -137,10 +137,10 @@ class Walk:
                 self._launch(action)
             case Publish(tensor=tensor, device=device, region=region):
                 self._publish(tensor, device, region, step)
-            case Meet(devices=devices):
+            case Meet(devices=devices, is_signalled=is_signalled):
                 self._clock.feed()
                 self._clock.wait(devices)
-                us = find_meeting_us(self._predictors, devices)
+                us = find_meeting_us(self._predictors, devices, is_signalled=is_signalled)
                 self._tallies[step].sync_us += us
                 self._clock.spend(us, step=step, kind="wait")
             case Copy(transfer=transfer):

@@ -5,7 +5,7 @@ executor binds exactly these actions, so whoever prices a plan can price them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from codl.ir.graph import Graph
@@ -45,9 +45,14 @@ class Publish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meet:
-    """Everything scheduled so far is handed to the devices; then the host waits for some of them."""
+    """Everything scheduled so far is handed to the devices; then the host waits for some of them.
+
+    Or nobody but the devices waits: whatever comes later begins when all of these are done so far.
+    """
 
     devices: tuple[int, ...]
+    is_signalled: bool = False
+    """Whether the host goes on, and the devices wait for each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +163,7 @@ class _Scheduler:
                     self._closing.extend(self._move(transfer))
         return Schedule(
             shares=self._shares,
-            actions=tuple(self._actions),
+            actions=_signal(self._actions) if self._arrangement.signals else tuple(self._actions),
             opening=tuple(self._opening),
             closing=tuple(self._closing),
         )
@@ -284,3 +289,27 @@ class _Scheduler:
                 self._actions.append(Publish(step=step, tensor=tensor, device=device, region=own))
             self._residency.publish(tensor, own, device)
             self._published_in[tensor, device] = self._epochs[device]
+
+
+def _signal(actions: Sequence[Action]) -> tuple[Action, ...]:
+    """Return actions with all meetings left to the devices behind which the host itself has nothing to do.
+
+    At the next of its own the host waits for those as well whom only devices have met.
+    """
+    found: list[Action] = []
+    is_host_next = True
+    for action in reversed(actions):
+        if isinstance(action, Meet):
+            action, is_host_next = replace(action, is_signalled=not is_host_next), False
+        elif not isinstance(action, Launch | Publish):
+            is_host_next = True
+        found.append(action)
+    unseen: set[int] = set()
+    for place in reversed(range(len(found))):
+        action = found[place]
+        if isinstance(action, Meet):
+            unseen.update(action.devices)
+            if not action.is_signalled:
+                found[place] = Meet(devices=tuple(sorted(unseen)))
+                unseen.clear()
+    return tuple(reversed(found))

@@ -31,6 +31,8 @@ class Arrangement:
 
     modes: tuple[Sharing, ...]
     """By device index."""
+    signals: bool = False
+    """Whether kernels of devices, all coherent, may wait for each other, so that the host need not."""
 
     def mode(self, device: int) -> Sharing:
         """Return how a device shares memory with the host; the host itself is coherent."""

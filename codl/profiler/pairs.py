@@ -13,7 +13,6 @@ from codl.catalog.layers import Layer
 from codl.catalog.stored import load_database
 from codl.devices.loads import Call as Enqueue
 from codl.devices.loads import prepare_sweep
-from codl.devices.meeting import Turn, take_turns
 from codl.devices.opencl import Device
 from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import Stopwatch
@@ -22,6 +21,7 @@ from codl.ir.regions import Region
 from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Meeting, Neighbour, Slowdown
 from codl.profiler.case import Case, PreparedCase
 from codl.profiler.guard import Guard
+from codl.profiler.meetings import measure_meeting, measure_signals
 from codl.profiler.pools import ConstantPool
 from codl.profiler.watch import Watch
 
@@ -48,7 +48,6 @@ Source:
     times as long beside each other, multiply-adds in registers 1.1 times.
 """
 _SORTS = (COMPUTE, MEMORY)
-_US = 1e6
 
 
 class Acquaintance:
@@ -105,52 +104,33 @@ def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighb
     """
     stopwatches = Stopwatch(first), Stopwatch(second)
     watch = Watch([Guard(stopwatch) for stopwatch in stopwatches])
-    share = _LOOK_SECONDS / 2
-    meeting = measure_meeting([one.device for one in stopwatches], watch, patience_seconds=share)
-    own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=share)
-    return Neighbour(slowdown=own, meeting=meeting), Neighbour(slowdown=others, meeting=meeting)
+    share, devices = _LOOK_SECONDS / 3, [one.device for one in stopwatches]
+    meeting = measure_meeting(devices, watch, patience_seconds=share)
+    signal = measure_signals(devices, watch, patience_seconds=share)
+    own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=_LOOK_SECONDS - 2 * share)
+    neighbours = (Neighbour(slowdown=one, meeting=meeting, signal=signal) for one in (own, others))
+    return next(neighbours), next(neighbours)
 
 
 def _join(looks: Sequence[Neighbour]) -> Neighbour:
     """Return the median of each figure."""
     (calm, mixed), (disturbed, both) = np.median([look.slowdown for look in looks], axis=0).tolist()
-    meetings = [look.meeting for look in looks if look.meeting is not None]
-    meeting = Meeting(
-        median_us=median(one.median_us for one in meetings),
-        p95_us=median(one.p95_us for one in meetings),
-        samples=sum(one.samples for one in meetings),
+    return Neighbour(
+        slowdown=((calm, mixed), (disturbed, both)),
+        meeting=_join_meetings([look.meeting for look in looks]),
+        signal=_join_meetings([look.signal for look in looks]),
     )
-    return Neighbour(slowdown=((calm, mixed), (disturbed, both)), meeting=meeting)
 
 
-def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting:
-    """Return what it takes to start all devices and wait for all, beyond the longest work among theirs.
-
-    They work about as long as between meetings of a run: threads that were busy just now begin much sooner.
-    It is what the executor does at a meeting, through the same `devices/meeting.py`.
-
-    Args:
-        devices: Who meets, with profiling.
-        watch: Of all of them.
-        patience_seconds: How long to read on until readings agree.
-    """
-    work = [prepare_sweep(device) for device in devices]
-    script: list[Call] = []
-    everyone = range(len(devices))
-    for turn, index in take_turns([device.info for device in devices], fed=everyone, awaited=everyone):
-        if turn is Turn.FEED:
-            script += [(index, work[index]), (None, devices[index].queue.flush)]
-    rests: list[float] = []
-
-    def meet() -> Played:
-        played = play(script, devices)
-        rests.append(played.rest * _US)
-        return played
-
-    rows, before = {"meeting": meet}, partial(play, script, devices)  # which leaves caches as in a run
-    found = watch.measure(rows, patience_seconds=patience_seconds, prepare=before)
-    us = found["meeting"].rest * _US
-    return Meeting(median_us=us, p95_us=max(us, float(np.percentile(rests, 95))), samples=len(rests))
+def _join_meetings(looks: Sequence[Meeting | None]) -> Meeting | None:
+    known = [look for look in looks if look is not None]
+    if not known:
+        return None
+    return Meeting(
+        median_us=median(one.median_us for one in known),
+        p95_us=median(one.p95_us for one in known),
+        samples=sum(one.samples for one in known),
+    )
 
 
 def _measure_slowdowns(

@@ -183,7 +183,7 @@ def list_spans(trace: Trace, plan: Plan) -> list[Span]:
         for name, share in event.parts or ((event.name, 1.0),):
             span = Span(
                 track="host" if event.kind not in _ON_DEVICE else event.device,
-                kind=str(event.kind),
+                kind=str(EventKind.WAIT if event.kind is EventKind.MEET else event.kind),
                 name=name,
                 step=steps.get(name),
                 start_us=start_us,
@@ -195,5 +195,5 @@ def list_spans(trace: Trace, plan: Plan) -> list[Span]:
     return spans
 
 
-_ON_DEVICE = (EventKind.LAUNCH, EventKind.PUBLISH)
+_ON_DEVICE = (EventKind.LAUNCH, EventKind.PUBLISH, EventKind.MEET)
 _TRANSFERS = (EventKind.READ, EventKind.WRITE, EventKind.MAP, EventKind.UNMAP)

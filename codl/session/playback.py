@@ -6,7 +6,7 @@ the samples do that predictors learn from, and what they take when all is quiet 
 
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
@@ -190,16 +190,27 @@ def _find_calls(executable: Executable, nodes: Collection[str]) -> tuple[list[Ca
     return after + before, found
 
 
-def split_at_meetings(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Yield the parts of a run, each up to where the host waits for devices."""
-    part: list[Entry] = []
+def split_at_meetings(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the parts of a run, each up to where the host or devices wait for devices, without what waits.
+
+    Where devices wait for each other, each does so at all meetings as long as it has something to do.
+    """
+    parts: list[list[Entry]] = [[]]
+    reached: dict[int, int] = {}
+    start = 0
     for call, label in entries:
-        if label is not None and label.kind is EventKind.WAIT:
-            yield part
-            part = []
+        if label is None:
+            parts[-1].append((call, label))
+            continue
+        place = max(start, reached.get(label.device, start))
+        if label.kind is EventKind.WAIT:
+            start = len(parts)
+        elif label.kind is EventKind.MEET:
+            reached[label.device] = place + 1
         else:
-            part.append((call, label))
-    yield part
+            parts[place].append((call, label))
+        parts += [[] for _ in range(len(parts), max(start, *reached.values(), 0) + 1)]
+    return parts
 
 
 def _count_seconds(event: Any) -> float:

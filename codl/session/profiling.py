@@ -26,6 +26,7 @@ _CATEGORIES = {
     EventKind.MAP: "Copy",
     EventKind.UNMAP: "Copy",
     EventKind.WAIT: "Wait",
+    EventKind.MEET: "Wait",
     EventKind.HOST: "Node",
 }
 

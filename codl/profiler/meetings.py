@@ -1,0 +1,94 @@
+"""What it costs that devices meet: the host waits for them, or they wait for each other."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from codl.devices.loads import prepare_sweep
+from codl.devices.meeting import Turn, can_signal, start_order, take_turns
+from codl.devices.opencl import Device
+from codl.devices.script import Call, Played, play
+from codl.devices.signals import Signals
+from codl.latency.profile import Meeting
+from codl.profiler.watch import Watch
+
+_SIGNALLED = 15
+"""Meetings in a row that devices have by themselves; behind the first few, all has long been handed over."""
+_US = 1e6
+
+
+def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting:
+    """Return what it takes to start all devices and wait for all, beyond the longest work among theirs.
+
+    They work about as long as between meetings of a run: threads that were busy just now begin much sooner.
+    It is what the executor does at a meeting, through the same `devices/meeting.py`.
+
+    Args:
+        devices: Who meets, with profiling.
+        watch: Of all of them.
+        patience_seconds: How long to read on until readings agree.
+    """
+    work = [prepare_sweep(device) for device in devices]
+    script: list[Call] = []
+    everyone = range(len(devices))
+    for turn, index in take_turns([device.info for device in devices], fed=everyone, awaited=everyone):
+        if turn is Turn.FEED:
+            script += [(index, work[index]), (None, devices[index].queue.flush)]
+    rests: list[float] = []
+
+    def meet() -> Played:
+        played = play(script, devices)
+        rests.append(played.rest * _US)
+        return played
+
+    rows, before = {"meeting": meet}, partial(play, script, devices)  # which leaves caches as in a run
+    found = watch.measure(rows, patience_seconds=patience_seconds, prepare=before)
+    us = found["meeting"].rest * _US
+    return Meeting(median_us=us, p95_us=max(us, float(np.percentile(rests, 95))), samples=len(rests))
+
+
+def measure_signals(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting | None:
+    """Return what it takes that devices wait for each other by themselves, or None where they cannot.
+
+    It is what a row of meetings adds to the same work without any, through the same `devices/signals.py` as
+    in a run.
+
+    Args:
+        devices: Who meets, with profiling.
+        watch: Of all of them.
+        patience_seconds: How long to read on until readings agree.
+    """
+    infos = [device.info for device in devices]
+    if not can_signal(infos):
+        return None
+    signals, work = Signals(devices), [prepare_sweep(device) for device in devices]
+    order, everyone = start_order(infos), range(len(devices))
+    apart: list[Call] = []
+    met: list[Call] = [(None, signals.reset)]
+    for number in range(1 + _SIGNALLED):
+        for index in order if number else ():
+            meeting = signals.bind(index, number=number, says=True, awaited=everyone)
+            met += [(None, meeting), (None, devices[index].queue.flush)]
+        for index in order:
+            stretch: list[Call] = [(index, work[index]), (None, devices[index].queue.flush)]
+            met += stretch
+            apart += stretch
+    rests: list[float] = []
+
+    def meet() -> Played:
+        with signals.turn:
+            played = play(met, devices)
+        rests.append(played.rest)
+        return played
+
+    def stay_apart() -> Played:
+        return play(apart, devices)
+
+    found = watch.measure({"met": meet, "apart": stay_apart}, patience_seconds=patience_seconds)
+    plain = found["apart"].rest
+    median_us, p95_us = (
+        max(0.0, (rest - plain) / _SIGNALLED * _US)
+        for rest in (found["met"].rest, float(np.percentile(rests, 95)))
+    )
+    return Meeting(median_us=median_us, p95_us=max(median_us, p95_us), samples=len(rests) * _SIGNALLED)
