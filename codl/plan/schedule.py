@@ -300,10 +300,11 @@ def _signal(actions: Sequence[Action]) -> tuple[Action, ...]:
     is_host_next = True
     for action in reversed(actions):
         if isinstance(action, Meet):
-            action, is_host_next = replace(action, is_signalled=not is_host_next), False
-        elif not isinstance(action, Launch | Publish):
-            is_host_next = True
-        found.append(action)
+            found.append(replace(action, is_signalled=not is_host_next))
+            is_host_next = False
+        else:
+            found.append(action)
+            is_host_next = is_host_next or not isinstance(action, Launch | Publish)
     unseen: set[int] = set()
     for place in reversed(range(len(found))):
         action = found[place]
