@@ -46,7 +46,9 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
         sharing={"read": copies, "write": copies},
         neighbours={
             "other-cpu": Neighbour(
-                slowdown=((1.0, 1.2), (1.1, 2.0)), meeting=Meeting(median_us=50.0, p95_us=80.0, samples=400)
+                slowdown=((1.0, 1.2), (1.1, 2.0)),
+                meeting=Meeting(median_us=50.0, p95_us=80.0, samples=400),
+                signal=Meeting(median_us=7.0, p95_us=12.0, samples=900),
             )
         },
     )

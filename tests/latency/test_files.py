@@ -201,6 +201,7 @@ def test_hostile_predictors_are_refused(folder: Path, change: Callable[[Told], N
         _set("neighbours", "other-cpu", "slowdown", 0, value=[-1, 1]),
         _set("neighbours", "other-cpu", "slowdown", value=5),
         _set("neighbours", "other-cpu", "meeting", "median_us", value=None),
+        _set("neighbours", "other-cpu", "signal", "p95_us", value=-1),
         _set("neighbours", "other-cpu", value=[]),
         _set("device", "name", value=None),
         _set("device", "kind", value="abacus"),

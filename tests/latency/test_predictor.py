@@ -175,8 +175,17 @@ def test_neighbours_slow_down_by_what_limits_both(predictor: Predictor) -> None:
 
 def test_meeting_of_strangers_is_an_error(predictor: Predictor) -> None:
     assert predictor.find_meeting("other-cpu").p95_us == 80.0
+    assert predictor.find_meeting("other-cpu", is_signalled=True).p95_us == 12.0
     with pytest.raises(ProfileError, match="no meeting with stranger"):
         predictor.find_meeting("stranger")
+
+
+def test_devices_whose_own_meetings_are_not_known_meet_as_by_the_host() -> None:
+    profile = make_profile(INFO)
+    known = replace(profile.neighbours["other-cpu"], signal=None)
+    predictor = Predictor(replace(profile, neighbours={"other-cpu": known}), INFO)
+
+    assert predictor.find_meeting("other-cpu", is_signalled=True) == known.meeting
 
 
 def test_borrowed_profile_is_twice_as_uncertain() -> None:

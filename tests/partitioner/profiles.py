@@ -17,6 +17,7 @@ def make_predictors(
     *,
     slower: float = 1.0,
     meeting_us: float = MEETING_US,
+    signal_us: float | None = None,
     slowdown: float = 1.0,
     rmspe: float = 0.07,
     names: Sequence[str] = ("left", "right"),
@@ -26,6 +27,7 @@ def make_predictors(
     Args:
         slower: Time of the last one's kernels over that of the others'.
         meeting_us: What a meeting of two costs.
+        signal_us: The same where they wait for each other by themselves; None where they cannot.
         slowdown: How much slower each is beside another.
         rmspe: Error of the predictions.
         names: The devices.
@@ -35,7 +37,11 @@ def make_predictors(
         info = replace(device_info(8), name=name)
         profile = make_profile(info)
         meeting = Meeting(median_us=meeting_us, p95_us=2 * meeting_us, samples=400)
-        neighbour = Neighbour(slowdown=((slowdown, slowdown), (slowdown, slowdown)), meeting=meeting)
+        neighbour = Neighbour(
+            slowdown=((slowdown, slowdown), (slowdown, slowdown)),
+            meeting=meeting,
+            signal=None if signal_us is None else replace(meeting, median_us=signal_us),
+        )
         rows = {
             key: replace(
                 row,

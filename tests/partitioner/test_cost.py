@@ -69,6 +69,16 @@ def test_every_meeting_of_the_schedule_is_paid_once() -> None:
     assert sum(step.sync_us or 0 for step in priced.steps) == MEETING_US * len(meetings)
 
 
+def test_devices_that_meet_by_themselves_pay_less_but_at_the_end() -> None:
+    arrangement = replace(COHERENT, signals=True)
+    meetings = [a for a in make_schedule(GRAPH, EVEN, arrangement).actions if isinstance(a, Meet)]
+    predictors = make_predictors(signal_us=6.0)
+
+    priced = price_plan(EVEN, GRAPH, predictors, arrangement)
+
+    assert sum(step.sync_us or 0 for step in priced.steps) == MEETING_US + 6.0 * (len(meetings) - 1)
+
+
 def test_step_by_itself_is_its_longer_half_and_a_meeting() -> None:
     pricer = Pricer(graph=GRAPH, predictors={"left": LEFT, "right": RIGHT})
 

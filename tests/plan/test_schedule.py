@@ -2,7 +2,7 @@ from codl.ir.regions import Region
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing, arrange_alike
-from codl.plan.steps import Chain, Cut, Plan, Run
+from codl.plan.steps import Chain, Cut, Host, Plan, Run
 from tests.graphs import host_between, residual_block
 
 GRAPH = residual_block()
@@ -181,3 +181,34 @@ def test_single_device_is_met_before_and_after_the_host() -> None:
     actions = make_schedule(graph, plan_single(graph, device="left", devices=DEVICES), COHERENT).actions
 
     assert [action.devices for action in actions if isinstance(action, Meet)] == [(0,), (0,)]
+
+
+SIGNALLING = Arrangement(modes=(Sharing.COHERENT, Sharing.COHERENT), signals=True)
+
+
+def test_devices_meet_by_themselves_but_at_the_end() -> None:
+    plan = plan_even(GRAPH, devices=DEVICES, max_chain_length=1)
+    hosted, signalled = (make_schedule(GRAPH, plan, one).actions for one in (COHERENT, SIGNALLING))
+
+    meetings = [action.is_signalled for action in signalled if isinstance(action, Meet)]
+    assert len(meetings) > 1
+    assert meetings == [True] * (len(meetings) - 1) + [False]
+    assert [type(action) for action in signalled] == [type(action) for action in hosted]
+
+
+def test_host_meets_whom_it_reads_from_and_all_that_they_have_met() -> None:
+    """`b` of the right device, which the left one has met, and `y` of the left one are all done at the end."""
+    nodes = [node.name for node in GRAPH.nodes]
+    steps = [Run(node=nodes[0], device="right"), *(Run(node=name, device="left") for name in nodes[1:])]
+    actions = make_schedule(GRAPH, Plan(devices=DEVICES, steps=tuple(steps)), SIGNALLING).actions
+
+    meetings = [action for action in actions if isinstance(action, Meet)]
+    assert meetings == [Meet(devices=(1,), is_signalled=True), Meet(devices=(0, 1))]
+
+
+def test_host_waits_itself_before_a_step_of_its_own() -> None:
+    graph = host_between()
+    steps = (Run(node="conv_a", device="right"), Host(nodes=("top", "top/i")), Run(node="conv_b", device="left"))
+    actions = make_schedule(graph, Plan(devices=DEVICES, steps=steps), SIGNALLING).actions
+
+    assert not any(action.is_signalled for action in actions if isinstance(action, Meet))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from codl.devices.drivers import OpenedDevice
+from codl.devices.meeting import can_signal
 from codl.devices.memory import count_runs
 from codl.devices.opencl import Device, open_device
 from codl.ir.regions import Region
@@ -27,6 +28,9 @@ def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
         assert all(1 <= slowdown < 1000 for row in neighbour.slowdown for slowdown in row)
         assert neighbour.meeting is not None
         assert 0 < neighbour.meeting.median_us <= neighbour.meeting.p95_us
+        assert (neighbour.signal is not None) == can_signal([device.info for device in pair])
+        if neighbour.signal is not None:
+            assert 0 <= neighbour.signal.median_us <= neighbour.signal.p95_us
 
 
 def test_launches_and_waits_cost_something(device: Device) -> None:
