@@ -18,7 +18,7 @@ from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.machine import DeviceInfo
 from codl.profiler.guard import Guard, Reading
-from codl.profiler.pools import ActivationPool, ConstantPool
+from codl.profiler.pools import LARGE_FLOATS, ActivationPool, ConstantPool
 
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
@@ -98,6 +98,8 @@ class PreparedCase:
         self._stopwatch, self._device, self._pool = stopwatch, stopwatch.device, pool
         self._keep: list[Any] = []
         """The pool may grow under those who use it."""
+        self.has_large_weights = False
+        """Whether its weights come from memory."""
         self._plays, self._is_known = 1, False
         node, graph = case.node, case.graph
         row, parameters = case.selection.implementation, case.selection.parameters
@@ -173,6 +175,7 @@ class PreparedCase:
         return storages
 
     def _take(self, floats: int) -> tuple[Any, FloatArray]:
+        self.has_large_weights |= floats > LARGE_FLOATS
         taken = self._pool.take(floats)
         self._keep.append(taken)
         return taken

@@ -9,8 +9,10 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FLOAT_BYTES, FloatArray
 from codl.ir.regions import Region
 
-_POOL, _POOLS = 1 << 21, 12
-"""Floats of a pool of weights, and how many there are."""
+LARGE_FLOATS = 1 << 21
+"""Floats above which weights are large: the size of a pool of small ones."""
+_POOLS = 4
+"""How many pools of small weights there are: all of them stay in the caches that cores share."""
 _MOST_LARGE = 1 << 27
 """Floats of the pool of weights that are larger: more than caches that cores share hold."""
 _SHARE_OF_LARGE = 8
@@ -25,8 +27,14 @@ class ConstantPool:
     """Random weights of a device, the same ones for many cases: making them takes longer than using them.
 
     Small ones come from one pool after the other: in a network no operator finds its own where another one
-    has just walked. Larger ones lie behind each other in a pool of their own, and begin anew at its end: they
-    are of networks whose weights leave the shared cache before they are read again.
+    has just walked, but most networks have all of theirs in the shared cache. Larger ones lie behind each
+    other in a pool of their own, and begin anew at its end: they are of networks whose weights leave that
+    cache before they are read again.
+
+    Source:
+        One core of a Granite Rapids, 3 x 3 of 192 and 128 channels in Inception v2 and ResNet-50: 331 and 405
+        us in the network; among 60 cases 425 to 520 and 420 to 510 from twelve pools of 8 MB, 360 and 408
+        from four.
 
     Args:
         device: Where they are.
@@ -45,10 +53,10 @@ class ConstantPool:
         Raises:
             DeviceError: The driver refused memory.
         """
-        if floats > _POOL:
+        if floats > LARGE_FLOATS:
             return self._take_large(floats)
         if len(self._pools) < _POOLS:
-            self._pools.append(self._make(_POOL))
+            self._pools.append(self._make(LARGE_FLOATS))
         self._taken += 1
         return self._pools[(self._taken - 1) % _POOLS]
 
