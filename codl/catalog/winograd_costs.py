@@ -77,13 +77,14 @@ MANY = Costs(
     most_filters=1 << 18,
 )
 """Source:
-    As `READ_COST`. One core of a Granite Rapids, both drivers, seven shapes of 3 x 3 and 7 x 7, staged in 7 x 48
-    to 9 x 48 and 10 x 32 to 14 x 32: by tiles, those that fill up the last register tile counted, all take 1.0
-    to 1.045 of the time of 9 x 48. Fused 13 x 32 takes 0.95 to 1.09 of the time of staged, 20 x 20 to 52 x 52.
-    Filters that miss the shared cache take 2.5 flops on 2 cores of a Zen 5. Those of whole networks
-    come at 45 GB/s beside 490 Gflop/s to 2 cores of a Granite Rapids: by that 14 x 14 outputs of 256 and 512
-    channels take tiles of 2. Best of four settings tried on these networks: ResNet-50 takes 0.98 of the time,
-    ZFNet-512 0.97, VGG-16 0.97 to 0.98 in three runs and 1.06 in one; on an Emerald Rapids 1.08 [0.93, 1.15].
+    As `READ_COST`. One core of a Granite Rapids, both drivers, seven shapes of 3 x 3 and 7 x 7, staged in 7
+    x 48 to 9 x 48 and 10 x 32 to 14 x 32: by tiles, those that fill up the last register tile counted, all
+    take 1.0 to 1.045 of the time of 9 x 48. Fused 13 x 32 takes 0.95 to 1.09 of the time of staged, 20 x 20
+    to 52 x 52. Filters that miss the shared cache take 2.5 flops on 2 cores of a Zen 5. Those of whole
+    networks come at 45 GB/s beside 490 Gflop/s to 2 cores of a Granite Rapids: by that 14 x 14 outputs of
+    256 and 512 channels take tiles of 2. Best of four settings tried on these networks: ResNet-50 takes 0.98
+    of the time, ZFNet-512 0.97, VGG-16 0.97 to 0.98 in three runs and 1.06 in one; on an Emerald Rapids 1.08
+    [0.93, 1.15].
 """
 FEW = Costs(
     heights={(4, 1): (4, 6), (4, 2): (4, 6), (8, 1): (4, 6), (8, 2): (4, 5, 6), (8, 3): (4,)},

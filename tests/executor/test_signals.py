@@ -57,9 +57,7 @@ def test_bits_are_those_of_meetings_of_the_host(
         assert len({run[output].tobytes() for run in runs}) == 1
 
 
-def test_the_host_waits_at_the_end_only(
-    pair: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_host_waits_at_the_end_only(pair: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [
         [label.kind for _, label in executable.entries if label is not None]
         for executable in compile_both(pair, monkeypatch, seed=0)
@@ -98,9 +96,7 @@ def test_runs_of_several_threads_do_not_wait_for_each_other_for_ever(pair: tuple
             found = executable.run(feeds)
             failed.extend(name for name in wanted if not np.array_equal(found[name], wanted[name]))
 
-    threads = [
-        threading.Thread(target=repeat, args=both) for both in zip(executables, expected, strict=True)
-    ]
+    threads = [threading.Thread(target=repeat, args=both) for both in zip(executables, expected, strict=True)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -208,7 +208,11 @@ def test_host_meets_whom_it_reads_from_and_all_that_they_have_met() -> None:
 
 def test_host_waits_itself_before_a_step_of_its_own() -> None:
     graph = host_between()
-    steps = (Run(node="conv_a", device="right"), Host(nodes=("top", "top/i")), Run(node="conv_b", device="left"))
+    steps = (
+        Run(node="conv_a", device="right"),
+        Host(nodes=("top", "top/i")),
+        Run(node="conv_b", device="left"),
+    )
     actions = make_schedule(graph, Plan(devices=DEVICES, steps=steps), SIGNALLING).actions
 
     assert not any(action.is_signalled for action in actions if isinstance(action, Meet))
