@@ -5,7 +5,8 @@ from dataclasses import asdict
 
 from codl.cli.flags import add_json_flag, add_pair_flag
 from codl.cli.output import print_json, print_table
-from codl.devices.doctor import Finding, Status, diagnose
+from codl.devices.doctor import diagnose
+from codl.devices.findings import Finding, Status
 
 COLUMNS = ("status", "what", "check", "found")
 

@@ -7,16 +7,17 @@ it that way, because a driver may take its process down.
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from codl.devices.drivers import OpenedDevice, find_device, find_problems, load
+from codl.devices.findings import Finding, Status
 from codl.devices.memory import allocate_host
 from codl.devices.probe import build_quietly, find_fault, tell_reason
+from codl.devices.signal_checks import check_signals
 from codl.errors import DeviceError
 from codl.machine import DeviceKind
 
@@ -46,27 +47,6 @@ __kernel void codl_half(__global const float *src, __global float *dst)
     dst[i] = (float)((half)src[i] * (half)2.0f);
 }
 """
-
-
-class Status(StrEnum):
-    """How a check ended."""
-
-    OK = "ok"
-    WARN = "warn"
-    BROKEN = "broken"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What one check found."""
-
-    subject: str
-    """The device, driver or folder that was looked at."""
-    check: str
-    status: Status
-    message: str
-    remedy: str = ""
-    """What to do; empty when nothing is to be done."""
 
 
 def check_drivers() -> Iterator[Finding]:
@@ -249,7 +229,8 @@ def main(arguments: Sequence[str]) -> int:
         elif what == "device":
             findings = list(check_device(find_device(names[0])))
         else:
-            findings = list(check_coherence(find_device(names[0]), find_device(names[1])))
+            check = check_signals if what == "signals" else check_coherence
+            findings = list(check(find_device(names[0]), find_device(names[1])))
     except DeviceError as error:
         findings = [Finding(subject="OpenCL", check="driver", status=Status.BROKEN, message=str(error))]
     print(json.dumps([asdict(finding) for finding in findings]))

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from codl.assets import cache_dir
 from codl.devices.awake import AWAKE_VARIABLE, LATENCY_FILE, can_keep_awake
-from codl.devices.checks import Finding, Status
+from codl.devices.findings import Finding, Status
 from codl.devices.installed import INSTALL_REMEDY
 from codl.devices.limits import find_pocl_cache
+from codl.devices.meeting import SIGNALS_VARIABLE
 
 __all__ = ["Finding", "Status", "diagnose"]
 _LIMIT_SECONDS = 120
@@ -46,7 +47,8 @@ def diagnose() -> tuple[Finding, ...]:
         )
     cpus = [name for name in working if name.split("-")[1] == "cpu"]
     for first, second in combinations(cpus, 2):
-        found += _run_checks(f"{first} + {second}", "coherence", first, second)
+        for what in ("coherence", "signals"):
+            found += _run_checks(f"{first} + {second}", what, first, second)
     found += _check_caches()
     found += _check_cores()
     return tuple(_excuse_spare(finding, working) for finding in found)
@@ -78,7 +80,7 @@ def _run_checks(subject: str, what: str, *names: str) -> Sequence[Finding]:
 
 
 def _tell_failure(subject: str, what: str, message: str) -> Finding:
-    remedy = "reinstall or remove this driver"
+    remedy = f"set {SIGNALS_VARIABLE}=0" if what == "signals" else "reinstall or remove this driver"
     return Finding(subject=subject, check=what, status=Status.BROKEN, message=message, remedy=remedy)
 
 

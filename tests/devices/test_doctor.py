@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from codl.devices import checks, doctor
-from codl.devices.checks import Finding, Status, check_coherence, check_device
+from codl.devices.checks import check_coherence, check_device
 from codl.devices.drivers import OpenedDevice
+from codl.devices.findings import Finding, Status
+from codl.devices.meeting import can_signal
+from codl.devices.signal_checks import check_signals
 from codl.machine import DeviceKind
 from tests.processes import run_python
 
@@ -42,6 +45,22 @@ def test_cpu_drivers_are_coherent(devices: tuple[OpenedDevice, ...]) -> None:
     (finding,) = check_coherence(cpus[0], cpus[1])
 
     assert finding.status is Status.OK, finding.message
+
+
+def test_cpu_drivers_wait_for_each_other(devices: tuple[OpenedDevice, ...]) -> None:
+    cpus = [opened for opened in devices if opened.info.kind is DeviceKind.CPU]
+    if len(cpus) < 2 or not can_signal([opened.info for opened in cpus[:2]]):
+        pytest.skip("needs two CPU drivers with cores of their own")
+
+    (finding,) = check_signals(cpus[0], cpus[1])
+
+    assert finding.status is Status.OK, finding.message
+
+
+def test_who_cannot_wait_for_another_is_not_checked(devices: tuple[OpenedDevice, ...]) -> None:
+    gpu = dataclasses.replace(devices[0], info=dataclasses.replace(devices[0].info, kind=DeviceKind.GPU))
+
+    assert list(check_signals(devices[0], gpu)) == []
 
 
 def test_wrong_numbers_are_broken(devices: tuple[OpenedDevice, ...], monkeypatch: pytest.MonkeyPatch) -> None:

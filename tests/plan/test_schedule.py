@@ -197,7 +197,7 @@ def test_devices_meet_by_themselves_but_at_the_end() -> None:
 
 
 def test_host_meets_whom_it_reads_from_and_all_that_they_have_met() -> None:
-    """`b` of the right device, which the left one has met, and `y` of the left one are all done at the end."""
+    """What the right device computed, which the left one has met, is done at the end as well."""
     nodes = [node.name for node in GRAPH.nodes]
     steps = [Run(node=nodes[0], device="right"), *(Run(node=name, device="left") for name in nodes[1:])]
     actions = make_schedule(GRAPH, Plan(devices=DEVICES, steps=tuple(steps)), SIGNALLING).actions

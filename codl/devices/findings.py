@@ -1,0 +1,25 @@
+"""What a check of a device, a driver or a folder has found, as data."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one check found."""
+
+    subject: str
+    """The device, driver or folder that was looked at."""
+    check: str
+    status: Status
+    message: str
+    remedy: str = ""
+    """What to do; empty when nothing is to be done."""
