@@ -5,7 +5,7 @@ be compared run in the same round, one after the other, in an order that rotates
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,9 +104,11 @@ class Rounds:
         """Return how many times longer `above` took than `below`, in the fastest rounds of each.
 
         For few and short samples: where other programs take the processor away for longer than a sample
-        lasts, some samples are whole and some are not, and a median of few ratios is neither.
+        lasts, some samples are whole and some are not, and a median of few ratios is neither. At most every
+        other round counts: of three, one or two may well be disturbed.
         """
-        fastest = [np.sort(self.seconds[name])[:_FASTEST].mean() for name in (above, below)]
+        most = max(1, min(_FASTEST, self.count // 2))
+        fastest = [np.sort(self.seconds[name])[:most].mean() for name in (above, below)]
         return float(fastest[0] / fastest[1])
 
     def median(self, name: str) -> float:
@@ -135,6 +137,7 @@ def interleave(
     width: float = 0.04,
     pause_seconds: float = 0.01,
     until_settled: bool = False,
+    sure_rounds: int = 1,
 ) -> Rounds:
     """Return the times of all rows, taken in rounds until the watched ratios are known well enough.
 
@@ -145,10 +148,11 @@ def interleave(
         warmup: Rounds before the first that counts.
         least_rounds: Rounds to take in any case, unless time runs out.
         most_rounds: Rounds at which to stop in any case.
-        most_seconds: Time after which no further round starts; at least one round is always taken.
+        most_seconds: Time after which no further round starts.
         width: Stop when the interval of every watched ratio is narrower than this share of its median.
         pause_seconds: Least rest before each row; see `rest`.
         until_settled: Stop also when the rounds are settled: for coarse looks, for the fastest there is.
+        sure_rounds: Rounds to take however long they last.
     """
     everything = dict(rows)
     if control is not None:
@@ -165,7 +169,7 @@ def interleave(
         for name in order if index % 2 == 0 else reversed(order):  # so that neighbours change sides too
             rest(pause_seconds)
             taken[name].append(everything[name]())
-        if time.perf_counter() >= end:
+        if time.perf_counter() >= end and index + 1 >= sure_rounds:
             break
         if index + 1 >= least_rounds and (index + 1) % _CHECK_EVERY == 0:
             rounds = _freeze(taken)
@@ -194,6 +198,7 @@ class Sampler:
         self,
         rows: Mapping[str, Row],
         *,
+        references: Collection[str] | None = None,
         watch: Sequence[tuple[str, str]] = (),
         seconds: float = 0.0,
         **limits: Any,
@@ -202,16 +207,18 @@ class Sampler:
 
         Args:
             rows: What to sample, by name.
+            references: Names of the references that samples are compared with; by default all.
             watch: Pairs of names whose ratio matters, as in `interleave`.
             seconds: How long samples are. References run on until they have taken as long, and the mean of
                 their runs counts: what other programs take in passing is shared by a long sample and is all
                 or nothing in a short one.
             limits: Other arguments of `interleave`.
         """
-        references = {name: _lengthen(row, seconds) for name, row in self.references.items()}
-        rounds = interleave({**rows, **references}, watch=watch, **limits)
-        for name, times in self._taken.items():
-            times.extend(rounds.seconds[name].tolist())
+        chosen = self.references if references is None else references
+        beside = {name: _lengthen(self.references[name], seconds) for name in chosen}
+        rounds = interleave({**rows, **beside}, watch=watch, **limits)
+        for name in beside:
+            self._taken[name].extend(rounds.seconds[name].tolist())
         return rounds
 
     def quiet_seconds(self, reference: str) -> float:

@@ -104,6 +104,12 @@ def test_runs_on_its_own_before_what_is_timed(
     assert len(untimed) == runs + 1
 
 
+def test_takes_the_rounds_it_must_when_time_is_up() -> None:
+    rounds = interleave({"a": constant(1.0)}, most_seconds=0.0, sure_rounds=4, pause_seconds=0.0)
+
+    assert rounds.count == 4
+
+
 def test_takes_one_round_whatever_the_limit() -> None:
     assert interleave({"a": constant(1.0)}, most_seconds=0, warmup=0).count == 1
 
@@ -182,6 +188,15 @@ def test_references_run_as_long_as_what_they_are_compared_with() -> None:
     assert taken.seconds["reference"].tolist() == [8.0 / 3.0, 3.0]
 
 
+def test_only_the_references_asked_for_run() -> None:
+    sampler = Sampler({"near": constant(1.0), "far": constant(2.0)})
+
+    taken = sampler.take({"a": constant(8.0)}, references={"far"}, most_rounds=2, warmup=0, pause_seconds=0.0)
+
+    assert set(taken.seconds) == {"a", "far"}
+    assert sampler.quiet_seconds("far") == 2.0
+
+
 def test_rounds_settle_when_the_fastest_agree() -> None:
     whole, torn = np.array([1.0, 9.0, 1.01, 5.0, 1.02]), np.array([1.0, 9.0, 1.5, 5.0, 7.0])
 
@@ -194,6 +209,12 @@ def test_settled_ratio_is_that_of_the_rounds_nobody_disturbed() -> None:
     rounds = Rounds(
         seconds={"a": np.array([2.0, 9.0, 2.0, 8.0, 2.0]), "b": np.array([7.0, 1.0, 1.0, 6.0, 1.0])}
     )
+
+    assert rounds.settled_ratio("a", "b") == 2.0
+
+
+def test_settled_ratio_of_three_rounds_is_that_of_the_fastest() -> None:
+    rounds = Rounds(seconds={"a": np.array([2.0, 2.0, 3.0]), "b": np.array([1.9, 1.0, 1.8])})
 
     assert rounds.settled_ratio("a", "b") == 2.0
 
