@@ -7,12 +7,15 @@ be compared run in the same round, one after the other, in an order that rotates
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 Row = Callable[[], float]
 """Runs one thing once and returns how long it took, in seconds."""
+Reference = Callable[[float], float]
+"""Does fixed work until so many seconds have passed, at least once; returns what once takes, in seconds."""
 Series = np.ndarray[Any, np.dtype[np.float64]]
 
 CONTROL_SUFFIX = "#2"
@@ -187,10 +190,10 @@ class Sampler:
     quiet time: what the reference takes when the machine is at its best, in this sampler's life.
 
     Args:
-        references: Rows of fixed work, by names that no sample has.
+        references: Fixed work, by names that no sample has.
     """
 
-    def __init__(self, references: Mapping[str, Row]) -> None:
+    def __init__(self, references: Mapping[str, Reference]) -> None:
         self.references = dict(references)
         self._taken: dict[str, list[float]] = {name: [] for name in references}
 
@@ -215,7 +218,7 @@ class Sampler:
             limits: Other arguments of `interleave`.
         """
         chosen = self.references if references is None else references
-        beside = {name: _lengthen(self.references[name], seconds) for name in chosen}
+        beside = {name: partial(self.references[name], seconds) for name in chosen}
         rounds = interleave({**rows, **beside}, watch=watch, **limits)
         for name in beside:
             self._taken[name].extend(rounds.seconds[name].tolist())
@@ -226,14 +229,15 @@ class Sampler:
         return float(np.percentile(self._taken[reference], _QUIET_PERCENT))
 
 
-def _lengthen(row: Row, seconds: float) -> Row:
-    """Return a row that runs another until that has taken so long, and tells the mean of its runs."""
+def repeat_row(row: Row) -> Reference:
+    """Return the reference that is one row, whatever amount of work that tells the time of."""
 
-    def measure() -> float:
-        spent, runs = row(), 1
-        while spent < seconds:
-            spent, runs = spent + row(), runs + 1
-        return spent / runs
+    def measure(seconds: float) -> float:
+        end = time.perf_counter() + seconds
+        told = [row()]
+        while time.perf_counter() < end:
+            told.append(row())
+        return sum(told) / len(told)
 
     return measure
 
