@@ -27,7 +27,6 @@ from codl.catalog.stored import load_database, load_databases
 from codl.devices.drivers import emulate_pair, select_devices
 from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
-from codl.devices.reference import COMPUTE
 from codl.executor.compile import compile_plan
 from codl.executor.run import Executable
 from codl.frontend import load_model
@@ -36,7 +35,7 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, find_splittable_axes
 from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
-from codl.latency.profile import DeviceProfile
+from codl.latency.profile import COMPUTE, DeviceProfile
 from codl.partitioner.cost import Pricer, price_plan
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.check import find_problems

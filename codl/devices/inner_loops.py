@@ -73,6 +73,7 @@ def measure_loops(references: References, loops: Sequence[Loop], peaks: Peaks) -
                 rows[f"{number} {items}"] = time_call(run)
     taken = references.sampler.take(
         rows,
+        references=[COMPUTE],
         warmup=1,
         most_rounds=_MOST_ROUNDS,
         most_seconds=max(_LEAST_LOOPS_SECONDS, _LOOP_SECONDS * len(rows)),

@@ -4,20 +4,29 @@ One computes and hardly touches memory, two move memory and hardly compute. Inte
 measured they tell a slow kernel from a slow minute; at their fastest they are peaks that no kernel passes.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
+from math import inf
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from codl.devices.awake import attentive_host
+from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device
-from codl.devices.timing import Sampler, time_call
+from codl.devices.timing import Row, Sampler, repeat_row, time_call
+from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceKind, Peaks
 
-COMPUTE, MEMORY, READING = "compute", "memory", "reading"
-"""What a reference does: multiply-adds, a copy, or reading alone. Other programs slow each down otherwise."""
+COMPUTE, MEMORY, READING = "fma", "copy", "streams"
+"""What a reference does: multiply-adds, a copy, or reading alone. Other programs slow each down otherwise.
+
+Measurements that are kept count runs of these: one whose work changes gets another name.
+"""
 LANES = (4, 8, 16)
 _FMA, _STREAM = (f"reference/reference_{name}__buffer.cl" for name in ("fma", "stream"))
 _CHAINS = 12
@@ -26,12 +35,104 @@ _LINE = 8 * max(LANES)
 _MOVES = ("read", "streams", "copy")
 """How a peak of bandwidth is looked for: one stream a work-item, several, or a copy."""
 _LEAST_SECONDS = 1e-3
-"""A reference takes about this long: many times a launch, short beside a round."""
-_LEAST_TRIALS, _MOST_TRIALS, _PEAK_SECONDS = 10, 60, 3.0
-_FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27))
+"""A launch of multiply-adds takes about this long: many times an empty one, short beside a round."""
+_FMA_ROUNDS = 1 << 18
+"""Rounds of the compute-bound reference in what counts as one run, whatever a launch has."""
+_LEAST_TRIALS, _MOST_TRIALS, _PEAK_SECONDS = 10, 60, 6.0
+_PEAK_SAMPLE_SECONDS = 0.01
+"""Of the references beside rows that look for peaks: about as long as a walk over a large footprint."""
+_FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27, 28, 29))
 """Bytes over which the stream runs to find the bandwidth of each cache and of memory."""
+_LEAST_FOOTPRINT, _SHARE_OF_MEMORY = 1 << 27, 8
+"""Larger footprints than the first take no more than this share of the device's memory."""
 CACHED_BYTES = 1 << 24
 """Footprints up to which a kernel keeps time with the core and its caches, not with memory."""
+_WALKED_BYTES, _WALKED_BYTES_CACHED = 1 << 29, 1 << 25
+"""What a launch of the stream moves: so much of a footprint that a shared cache holds comes from there."""
+_STEP_BYTES = 1 << 26
+"""What a run of a memory-bound reference moves: other memory each time, as weights of a network are.
+
+Source:
+    64 MiB that are read again and again come at 50 GB/s on two cores of a Sapphire Rapids and anything
+    larger at 33: its last cache has them, as that of servers may have more.
+"""
+_ITEMS_PER_UNIT = 16
+"""Work-items of a stream for each compute unit of a CPU, as kernels have, where each walks once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Memory that streams walk over."""
+
+    src: Any
+    """Buffer of `size` bytes, of the same sort as constants lie in."""
+    dst: Any
+    """Buffer of half as many."""
+    size: int
+    host: Any = None
+    """The array that `src` stands on, where the device computes in the host's memory."""
+
+    @classmethod
+    def of(cls, device: Device) -> "Ground":
+        """Return new memory, as much as the largest footprint of this device."""
+        most = max(_LEAST_FOOTPRINT, device.info.global_memory_bytes // _SHARE_OF_MEMORY)
+        size = max(footprint for footprint in _FOOTPRINTS if footprint <= most)
+        floats = size // FLOAT_BYTES
+        host = allocate_host(floats) if device.info.is_unified else None
+        src = device.allocate(floats) if host is None else device.wrap(host)
+        device.fill(src, 1.0)
+        return cls(src, device.allocate(floats // 2), size, host)
+
+    def part(self, begin: int, size: int, *, copies: bool) -> "Ground":
+        """Return what a stream reads from byte `begin` on, and where it copies that to."""
+        src = self.src.get_sub_region(begin, size)
+        return Ground(src, self.dst.get_sub_region(begin, size) if copies else self.dst, size, self.host)
+
+
+class Walk:
+    """A memory-bound reference: each launch goes on behind the last one, and begins anew at the ground's end.
+
+    Launches are as long as what is measured beside them, or longer, up to the whole ground: threads that wake
+    up on one core may stay there for some milliseconds.
+
+    Source:
+        Two of 16 cores of an Emerald Rapids, PoCL, launches in turns: 64 MiB of one come at 19.5 GB/s, 128 at
+        21, 256 at 25, 512 at 31. A vector by 411 MB seemed 1.5 times as fast as launches of 64 MiB.
+    """
+
+    def __init__(self, device: Device, ground: Ground, *, lanes: int, copies: bool) -> None:
+        size = _STEP_BYTES // 2 if copies else _STEP_BYTES
+        most = ground.size // (2 if copies else 1) // size
+        self._launches: dict[int, Iterator[Callable[[], None]]] = {}
+        """By steps of a launch, those that follow each other."""
+        for steps in (1 << power for power in range(most.bit_length())):
+            launches = [
+                prepare_stream(
+                    device,
+                    ground.part(begin, steps * size, copies=copies),
+                    lanes=lanes,
+                    footprint=steps * _STEP_BYTES,
+                    rounds=1,
+                    copies=copies,
+                    are_streams=not copies,
+                )
+                for begin in range(0, most // steps * steps * size, steps * size)
+            ]
+            self._launches[steps] = cycle(launches)
+        self._least_seconds = inf
+        """Of a step, so far."""
+
+    def __call__(self, seconds: float) -> float:
+        """Return what a step takes, the mean of launches that take so many seconds together."""
+        long_enough = [count for count in self._launches if count * self._least_seconds >= seconds]
+        steps = min(long_enough, default=max(self._launches))
+        start, launches = time.perf_counter(), 0
+        while not launches or time.perf_counter() - start < seconds:
+            next(self._launches[steps])()
+            launches += 1
+        once = (time.perf_counter() - start) / launches / steps
+        self._least_seconds = min(self._least_seconds, once)
+        return once
 
 
 class References:
@@ -48,15 +149,15 @@ class References:
         rounds = 1024
         while (seconds := _best(prepare_fma(device, lanes=self.lanes, rounds=rounds))) < _LEAST_SECONDS:
             rounds *= max(2, min(16, round(_LEAST_SECONDS / max(seconds, 1e-6))))
-        self._fma_rounds = rounds
-        streams = {
-            name: prepare_stream(
-                device, lanes=self.lanes, footprint=_FOOTPRINTS[-2], rounds=1, copies=name == MEMORY
-            )
-            for name in (MEMORY, READING)
-        }
-        calls = {COMPUTE: self._prepare_part(self.lanes), **streams}
-        self.sampler = Sampler({name: time_call(call) for name, call in calls.items()})
+        self._launch_rounds = rounds
+        ground = Ground.of(device)
+        self.sampler = Sampler(
+            {
+                COMPUTE: repeat_row(self._time_fma(self.lanes, count_part(device))),
+                MEMORY: Walk(device, ground, lanes=self.lanes, copies=True),
+                READING: Walk(device, ground, lanes=self.lanes, copies=False),
+            }
+        )
 
     def measure_peaks(self) -> Peaks:
         """Return the highest rates of the device: multiply-adds by vector width, bytes by footprint.
@@ -68,14 +169,16 @@ class References:
         Source:
             The device itself: ratios to the references in its better runs, times their quiet times.
         """
-        rows = {f"fma {lanes}": time_call(self._prepare_part(lanes)) for lanes in LANES}
-        whole = prepare_fma(self.device, lanes=self.lanes, rounds=self._fma_rounds)
-        rows["whole"] = time_call(whole)
-        walks = {size: max(1, (32 << 20) // size) for size in _FOOTPRINTS}
+        rows = {f"fma {lanes}": self._time_fma(lanes, count_part(self.device)) for lanes in LANES}
+        rows["whole"] = self._time_fma(self.lanes, count_items(self.device))
+        ground = Ground.of(self.device)  # not that of the references: they would find it in a cache
+        sizes = [size for size in _FOOTPRINTS if size <= ground.size]
+        walks = {size: max(1, _count_walked(size) // size) for size in sizes}
         for size, rounds in walks.items():
             for kind in _MOVES:
                 stream = prepare_stream(
                     self.device,
+                    ground,
                     lanes=self.lanes,
                     footprint=size,
                     rounds=rounds,
@@ -91,11 +194,15 @@ class References:
             most_seconds=_PEAK_SECONDS,
             pause_seconds=0.0,
             until_settled=True,
+            seconds=_PEAK_SAMPLE_SECONDS,
         )
         quiet = {name: float(taken.seconds[name].min()) for name in self.sampler.references}
 
         def seconds(name: str, reference: str) -> float:
             return taken.settled_ratio(name, reference) * quiet[reference]
+
+        def walk_seconds(size: int) -> float:
+            return min(seconds(f"{kind} {size}", _find_reference(kind, size)) for kind in _MOVES)
 
         flops = self.count_flops(count_items(self.device), self.lanes) / seconds("whole", COMPUTE)
         rates = [
@@ -104,21 +211,30 @@ class References:
         ]
         return Peaks(
             flops=dict(zip(LANES, np.maximum.accumulate(rates).tolist(), strict=True)),
-            bandwidth=tuple(
-                (size, size * rounds / min(seconds(f"{kind} {size}", reference) for kind in _MOVES))
-                for size, rounds in walks.items()
-                for reference in [COMPUTE if size <= CACHED_BYTES else MEMORY]
-            ),
+            bandwidth=tuple((size, size * rounds / walk_seconds(size)) for size, rounds in walks.items()),
             reference_seconds=quiet,
         )
 
-    def _prepare_part(self, lanes: int) -> Callable[[], None]:
-        items = count_part(self.device)
-        return prepare_fma(self.device, lanes=lanes, rounds=self._fma_rounds, items=items)
-
     def count_flops(self, items: int, lanes: int) -> float:
         """Return how many floating-point operations so many work-items of the compute-bound reference do."""
-        return 2.0 * items * _CHAINS * lanes * self._fma_rounds
+        return 2.0 * items * _CHAINS * lanes * _FMA_ROUNDS
+
+    def _time_fma(self, lanes: int, items: int) -> Row:
+        """Return a row that tells how long a run takes: launches have as many rounds as take a while."""
+        rounds = self._launch_rounds
+        launch = time_call(prepare_fma(self.device, lanes=lanes, rounds=rounds, items=items))
+        return lambda: launch() / rounds * _FMA_ROUNDS
+
+
+def _count_walked(footprint: int) -> int:
+    return _WALKED_BYTES_CACHED if footprint <= CACHED_BYTES else _WALKED_BYTES
+
+
+def _find_reference(kind: str, footprint: int) -> str:
+    """Return the reference that other programs slow down as they do a stream of this kind."""
+    if footprint <= CACHED_BYTES:
+        return COMPUTE
+    return MEMORY if kind == "copy" else READING
 
 
 def count_items(device: Device) -> int:
@@ -143,20 +259,31 @@ def prepare_fma(device: Device, *, lanes: int, rounds: int, items: int | None = 
 
 
 def prepare_stream(
-    device: Device, *, lanes: int, footprint: int, rounds: int, copies: bool, are_streams: bool = False
+    device: Device,
+    ground: Ground,
+    *,
+    lanes: int,
+    footprint: int,
+    rounds: int,
+    copies: bool,
+    are_streams: bool = False,
 ) -> Callable[[], None]:
     """Return a call that runs the memory-bound reference over ``footprint`` bytes and waits for it.
 
     Args:
         device: What moves them.
+        ground: Where they are.
         lanes: Lanes of the vectors that it moves.
         footprint: Bytes, read and written ones together.
         rounds: How often.
         copies: Whether it writes what it reads.
         are_streams: Whether each work-item reads eight parts of its share at a time.
     """
-    floats = footprint // 4 // (2 if copies else 1)
-    items = min(count_items(device), floats // _LINE)
+    floats = footprint // FLOAT_BYTES // (2 if copies else 1)
+    items = count_items(device)
+    if rounds == 1 and device.info.kind is DeviceKind.CPU:
+        items *= _ITEMS_PER_UNIT
+    items = min(items, floats // _LINE)
     group = min(_count_group(device), items)
     items -= items % group
     share = floats // items // _LINE * _LINE
@@ -165,10 +292,8 @@ def prepare_stream(
         "reference_stream__buffer",
         {"VECTOR": lanes, "GROUP": group, "COPIES": int(copies), "STREAMS": int(are_streams)},
     )
-    src, dst = device.allocate(floats), device.allocate(floats)
-    device.fill(src, 1.0)
-    kernel.set_args(dst, src, np.int32(share), np.int32(rounds))
-    return prepare_run(device, kernel, items, group, keep=[src, dst])
+    kernel.set_args(ground.dst, ground.src, np.int32(share), np.int32(rounds))
+    return prepare_run(device, kernel, items, group, keep=[ground])
 
 
 def _count_group(device: Device) -> int:

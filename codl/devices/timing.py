@@ -5,14 +5,17 @@ be compared run in the same round, one after the other, in an order that rotates
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 Row = Callable[[], float]
 """Runs one thing once and returns how long it took, in seconds."""
+Reference = Callable[[float], float]
+"""Does fixed work until so many seconds have passed, at least once; returns what once takes, in seconds."""
 Series = np.ndarray[Any, np.dtype[np.float64]]
 
 CONTROL_SUFFIX = "#2"
@@ -104,9 +107,11 @@ class Rounds:
         """Return how many times longer `above` took than `below`, in the fastest rounds of each.
 
         For few and short samples: where other programs take the processor away for longer than a sample
-        lasts, some samples are whole and some are not, and a median of few ratios is neither.
+        lasts, some samples are whole and some are not, and a median of few ratios is neither. At most every
+        other round counts: of three, one or two may well be disturbed.
         """
-        fastest = [np.sort(self.seconds[name])[:_FASTEST].mean() for name in (above, below)]
+        most = max(1, min(_FASTEST, self.count // 2))
+        fastest = [np.sort(self.seconds[name])[:most].mean() for name in (above, below)]
         return float(fastest[0] / fastest[1])
 
     def median(self, name: str) -> float:
@@ -135,6 +140,7 @@ def interleave(
     width: float = 0.04,
     pause_seconds: float = 0.01,
     until_settled: bool = False,
+    sure_rounds: int = 1,
 ) -> Rounds:
     """Return the times of all rows, taken in rounds until the watched ratios are known well enough.
 
@@ -145,10 +151,11 @@ def interleave(
         warmup: Rounds before the first that counts.
         least_rounds: Rounds to take in any case, unless time runs out.
         most_rounds: Rounds at which to stop in any case.
-        most_seconds: Time after which no further round starts; at least one round is always taken.
+        most_seconds: Time after which no further round starts.
         width: Stop when the interval of every watched ratio is narrower than this share of its median.
         pause_seconds: Least rest before each row; see `rest`.
         until_settled: Stop also when the rounds are settled: for coarse looks, for the fastest there is.
+        sure_rounds: Rounds to take however long they last.
     """
     everything = dict(rows)
     if control is not None:
@@ -165,7 +172,7 @@ def interleave(
         for name in order if index % 2 == 0 else reversed(order):  # so that neighbours change sides too
             rest(pause_seconds)
             taken[name].append(everything[name]())
-        if time.perf_counter() >= end:
+        if time.perf_counter() >= end and index + 1 >= sure_rounds:
             break
         if index + 1 >= least_rounds and (index + 1) % _CHECK_EVERY == 0:
             rounds = _freeze(taken)
@@ -183,10 +190,10 @@ class Sampler:
     quiet time: what the reference takes when the machine is at its best, in this sampler's life.
 
     Args:
-        references: Rows of fixed work, by names that no sample has.
+        references: Fixed work, by names that no sample has.
     """
 
-    def __init__(self, references: Mapping[str, Row]) -> None:
+    def __init__(self, references: Mapping[str, Reference]) -> None:
         self.references = dict(references)
         self._taken: dict[str, list[float]] = {name: [] for name in references}
 
@@ -194,6 +201,7 @@ class Sampler:
         self,
         rows: Mapping[str, Row],
         *,
+        references: Collection[str] | None = None,
         watch: Sequence[tuple[str, str]] = (),
         seconds: float = 0.0,
         **limits: Any,
@@ -202,16 +210,18 @@ class Sampler:
 
         Args:
             rows: What to sample, by name.
+            references: Names of the references that samples are compared with; by default all.
             watch: Pairs of names whose ratio matters, as in `interleave`.
             seconds: How long samples are. References run on until they have taken as long, and the mean of
                 their runs counts: what other programs take in passing is shared by a long sample and is all
                 or nothing in a short one.
             limits: Other arguments of `interleave`.
         """
-        references = {name: _lengthen(row, seconds) for name, row in self.references.items()}
-        rounds = interleave({**rows, **references}, watch=watch, **limits)
-        for name, times in self._taken.items():
-            times.extend(rounds.seconds[name].tolist())
+        chosen = self.references if references is None else references
+        beside = {name: partial(self.references[name], seconds) for name in chosen}
+        rounds = interleave({**rows, **beside}, watch=watch, **limits)
+        for name in beside:
+            self._taken[name].extend(rounds.seconds[name].tolist())
         return rounds
 
     def quiet_seconds(self, reference: str) -> float:
@@ -219,14 +229,15 @@ class Sampler:
         return float(np.percentile(self._taken[reference], _QUIET_PERCENT))
 
 
-def _lengthen(row: Row, seconds: float) -> Row:
-    """Return a row that runs another until that has taken so long, and tells the mean of its runs."""
+def repeat_row(row: Row) -> Reference:
+    """Return the reference that is one row, whatever amount of work that tells the time of."""
 
-    def measure() -> float:
-        spent, runs = row(), 1
-        while spent < seconds:
-            spent, runs = spent + row(), runs + 1
-        return spent / runs
+    def measure(seconds: float) -> float:
+        end = time.perf_counter() + seconds
+        told = [row()]
+        while time.perf_counter() < end:
+            told.append(row())
+        return sum(told) / len(told)
 
     return measure
 

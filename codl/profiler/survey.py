@@ -12,10 +12,10 @@ import numpy as np
 from codl.devices.awake import attentive_host
 from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
-from codl.devices.reference import CACHED_BYTES, COMPUTE, MEMORY
+from codl.devices.reference import CACHED_BYTES
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
-from codl.latency.profile import digest_implementation
+from codl.latency.profile import COMPUTE, MEMORY, digest_implementation
 from codl.profiler.case import Case, PreparedCase, count_bytes
 from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample

@@ -1,15 +1,17 @@
 """The reference kernels compute what they say, and the peaks they tell are in order."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
+from codl.devices import reference
 from codl.devices.drivers import OpenedDevice
 from codl.devices.inner_loops import LOOPS, Loop, measure_loops
 from codl.devices.opencl import Device, open_device
-from codl.devices.reference import COMPUTE, LANES, MEMORY, READING, References
+from codl.devices.reference import COMPUTE, LANES, MEMORY, READING, Ground, References, Walk, prepare_stream
 from codl.machine import Peaks
 
 
@@ -61,6 +63,46 @@ def test_stream_moves_every_float(device: Device, lanes: int, copies: int, strea
         np.testing.assert_array_equal(read(device, dst, 2), 3 * values.reshape(2, 256).sum(axis=1))
 
 
+def test_a_stream_walks_over_its_part_of_the_ground(device: Device) -> None:
+    values = np.random.default_rng(0).integers(-8, 8, 1 << 20).astype(np.float32)
+    ground = Ground(device.upload(values), device.allocate(1 << 19), values.nbytes)
+    device.fill(ground.dst, -1.0)
+    part = ground.part(1 << 20, 1 << 20, copies=True)
+
+    prepare_stream(device, part, lanes=4, footprint=1 << 21, rounds=1, copies=True)()
+
+    written = read(device, ground.dst, 1 << 19)
+    np.testing.assert_array_equal(written[1 << 18 :], values[1 << 18 : 1 << 19])
+    assert np.all(written[: 1 << 18] == -1.0)
+
+
+def test_launches_of_a_walk_follow_each_other_and_are_as_long_as_asked(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, taken = [0.0], list[tuple[int, int]]()
+
+    def prepare(device: Device, part: Ground, *, footprint: int, **_: Any) -> Any:
+        def run() -> None:
+            taken.append((part.src, footprint >> 26))
+            clock[0] += footprint / (1 << 26)
+
+        return run
+
+    def take_part(ground: Ground, begin: int, size: int, *, copies: bool) -> Ground:
+        return Ground(begin >> 26, None, size)
+
+    monkeypatch.setattr(Ground, "part", take_part)
+    monkeypatch.setattr(reference, "prepare_stream", prepare)
+    monkeypatch.setattr(reference, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    walk = Walk(device, Ground(None, None, 8 << 26), lanes=4, copies=False)
+
+    told = [walk(seconds) for seconds in (1.5, 0.0, 3.0, 4.5, 99.0)]
+
+    assert told == [1.0] * 5
+    assert taken[:5] == [(0, 1), (1, 1), (2, 1), (0, 4), (0, 8)]
+    assert len(taken) == 5 + 13
+
+
 TILES = {
     "reference/reference_tile__buffer.cl": [(1, 64, 16), (6, 16, 8), (14, 32, 16), (2, 4, 4)],
     "reference/reference_gemm_tile__buffer.cl": [(1, 5, 16), (6, 2, 8), (9, 3, 16), (2, 1, 4)],
@@ -96,6 +138,7 @@ def test_peaks_are_positive_and_loops_below_them(device: Device) -> None:
     assert set(peaks.reference_seconds) == {COMPUTE, MEMORY, READING}
     assert all(rate > 1e6 for rate in peaks.flops.values())
     assert all(rate > 1e6 for _, rate in peaks.bandwidth)
+    assert max(size for size, _ in peaks.bandwidth) >= 1 << 27
     assert 1e6 < rate <= max(peaks.flops.values())
 
 

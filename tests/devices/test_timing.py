@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codl.devices import timing
-from codl.devices.timing import Rounds, Sampler, interleave, lead_in, rest, summarise_ratios
+from codl.devices.timing import Rounds, Sampler, interleave, lead_in, repeat_row, rest, summarise_ratios
 
 
 def constant(seconds: float, log: list[str] | None = None, name: str = "") -> Callable[[], float]:
@@ -104,6 +104,12 @@ def test_runs_on_its_own_before_what_is_timed(
     assert len(untimed) == runs + 1
 
 
+def test_takes_the_rounds_it_must_when_time_is_up() -> None:
+    rounds = interleave({"a": constant(1.0)}, most_seconds=0.0, sure_rounds=4, pause_seconds=0.0)
+
+    assert rounds.count == 4
+
+
 def test_takes_one_round_whatever_the_limit() -> None:
     assert interleave({"a": constant(1.0)}, most_seconds=0, warmup=0).count == 1
 
@@ -164,7 +170,7 @@ def test_percentiles_and_medians_are_those_of_numpy() -> None:
 
 def test_sampler_interleaves_references_and_remembers_their_quiet_time() -> None:
     times = iter(np.tile([5.0, 1.0, 3.0, 2.0, 4.0], 20))
-    sampler = Sampler({"reference": lambda: float(next(times))})
+    sampler = Sampler({"reference": lambda _: float(next(times))})
 
     first = sampler.take({"a": constant(6.0)}, most_rounds=5, warmup=0, pause_seconds=0.0)
     sampler.take({"b": constant(1.0)}, most_rounds=5, warmup=0, pause_seconds=0.0)
@@ -173,13 +179,29 @@ def test_sampler_interleaves_references_and_remembers_their_quiet_time() -> None
     assert sampler.quiet_seconds("reference") == pytest.approx(1.0)
 
 
-def test_references_run_as_long_as_what_they_are_compared_with() -> None:
-    times = iter([1.0, 3.0, 4.0, 2.0, 2.0, 5.0])
-    sampler = Sampler({"reference": lambda: next(times)})
+def test_references_run_as_long_as_what_they_are_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, clock = iter([1.0, 3.0, 4.0, 2.0, 2.0, 5.0]), [0.0]
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
 
-    taken = sampler.take({"a": constant(8.0)}, seconds=7.0, most_rounds=2, warmup=0, pause_seconds=0.0)
+    def run() -> float:
+        seconds = next(times)
+        clock[0] += seconds
+        return 10.0 * seconds  # told for more work than a launch does
 
-    assert taken.seconds["reference"].tolist() == [8.0 / 3.0, 3.0]
+    taken = Sampler({"reference": repeat_row(run)}).take(
+        {"a": constant(8.0)}, seconds=7.0, most_rounds=2, warmup=0, pause_seconds=0.0
+    )
+
+    assert taken.seconds["reference"].tolist() == [80.0 / 3.0, 30.0]
+
+
+def test_only_the_references_asked_for_run() -> None:
+    sampler = Sampler({"near": lambda _: 1.0, "far": lambda _: 2.0})
+
+    taken = sampler.take({"a": constant(8.0)}, references={"far"}, most_rounds=2, warmup=0, pause_seconds=0.0)
+
+    assert set(taken.seconds) == {"a", "far"}
+    assert sampler.quiet_seconds("far") == 2.0
 
 
 def test_rounds_settle_when_the_fastest_agree() -> None:
@@ -194,6 +216,12 @@ def test_settled_ratio_is_that_of_the_rounds_nobody_disturbed() -> None:
     rounds = Rounds(
         seconds={"a": np.array([2.0, 9.0, 2.0, 8.0, 2.0]), "b": np.array([7.0, 1.0, 1.0, 6.0, 1.0])}
     )
+
+    assert rounds.settled_ratio("a", "b") == 2.0
+
+
+def test_settled_ratio_of_three_rounds_is_that_of_the_fastest() -> None:
+    rounds = Rounds(seconds={"a": np.array([2.0, 2.0, 3.0]), "b": np.array([1.9, 1.0, 1.8])})
 
     assert rounds.settled_ratio("a", "b") == 2.0
 
