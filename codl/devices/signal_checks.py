@@ -17,7 +17,7 @@ _LENGTH = 1 << 12
 
 
 def check_signals(first: OpenedDevice, second: OpenedDevice) -> Iterator[Finding]:
-    """Yield whether two CPU drivers see each other's writes behind meetings of their own, if they have any."""
+    """Yield whether two CPU drivers see each other's writes behind their own meetings, if they have any."""
     if not can_signal([first.info, second.info]):
         return
     subject, remedy = f"{first.info.name} + {second.info.name}", f"set {SIGNALS_VARIABLE}=0"
