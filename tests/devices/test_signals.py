@@ -10,6 +10,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
+from codl.devices import meeting
 from codl.devices.loads import prepare_spin
 from codl.devices.meeting import SIGNALS_VARIABLE, can_signal
 from codl.devices.memory import allocate_host
@@ -33,7 +34,7 @@ def pair() -> tuple[Device, ...]:
 
 @pytest.fixture
 def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codl.devices.meeting.count_cores", lambda: 8)
+    monkeypatch.setattr(meeting, "count_cores", lambda: 8)
     monkeypatch.delenv(SIGNALS_VARIABLE, raising=False)
 
 
@@ -60,7 +61,7 @@ def test_nobody_waits_who_is_told_not_to(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("many_cores")
 def test_nobody_waits_where_writes_overtake_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codl.devices.meeting.platform.machine", lambda: "aarch64")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
 
     assert not can_signal([ONE, ONE])
 
