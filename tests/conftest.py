@@ -13,7 +13,10 @@ if not CHOSEN:
 os.environ.setdefault("CODL_CACHE_DIR", str(CACHE))
 
 from codl.devices.drivers import OpenedDevice, find_device, load  # noqa: E402
+from codl.devices.meeting import can_signal  # noqa: E402
+from codl.devices.opencl import Device, open_devices  # noqa: E402
 from codl.devices.probe import find_fault  # noqa: E402
+from tests.exactness import DEVICES  # noqa: E402
 
 
 @pytest.fixture
@@ -28,3 +31,12 @@ def devices() -> tuple[OpenedDevice, ...]:
     if CHOSEN not in {"", "all"}:
         return tuple(find_device(name) for name in CHOSEN.split(","))
     return tuple(opened for opened in load() if find_fault(opened.cl_device) is None)
+
+
+@pytest.fixture
+def signallers() -> tuple[Device, ...]:
+    """The devices that networks are split over, if they can wait for each other."""
+    opened = open_devices(DEVICES)
+    if not can_signal([device.info for device in opened]):
+        pytest.skip("devices that cannot wait for each other")
+    return opened

@@ -86,22 +86,13 @@ def check_device(opened: OpenedDevice) -> Iterator[Finding]:
 
 def check_coherence(first: OpenedDevice, second: OpenedDevice) -> Iterator[Finding]:
     """Yield whether two CPU drivers see each other's writes in one host array after the writer's finish."""
-    subject = f"{first.info.name} + {second.info.name}"
-    remedy = "set CODL_SHARING=copied"
+    subject, remedy = f"{first.info.name} + {second.info.name}", "set CODL_SHARING=copied"
     try:
         lost = _count_lost_rounds(first, second)
+        message = f"{lost} of {ROUNDS} hand-overs without a map lost writes"
     except cl.Error as error:
-        message = f"shared host memory fails ({tell_reason(error)})"
-        status = Status.BROKEN
-        yield Finding(subject=subject, check="coherence", status=status, message=message, remedy=remedy)
-        return
-    yield Finding(
-        subject=subject,
-        check="coherence",
-        status=Status.BROKEN if lost else Status.OK,
-        message=f"{lost} of {ROUNDS} hand-overs without a map lost writes",
-        remedy=remedy if lost else "",
-    )
+        lost, message = ROUNDS, f"shared host memory fails ({tell_reason(error)})"
+    yield Finding.judge(subject, "coherence", message, is_right=not lost, remedy=remedy)
 
 
 def _count_lost_rounds(first: OpenedDevice, second: OpenedDevice) -> int:
@@ -202,13 +193,8 @@ def _try(opened: OpenedDevice, check: str, run: Callable[[OpenedDevice], bool]) 
 
 
 def _finding(opened: OpenedDevice, check: str, message: str, is_right: bool) -> Finding:
-    return Finding(
-        subject=opened.info.name,
-        check=check,
-        status=Status.OK if is_right else Status.BROKEN,
-        message=message,
-        remedy="" if is_right else suggest_remedy(opened.info.driver),
-    )
+    remedy = suggest_remedy(opened.info.driver)
+    return Finding.judge(opened.info.name, check, message, is_right=is_right, remedy=remedy)
 
 
 def suggest_remedy(driver: str) -> str:

@@ -20,7 +20,6 @@ from codl.devices.installed import INSTALL_REMEDY
 from codl.devices.limits import find_pocl_cache
 from codl.devices.meeting import SIGNALS_VARIABLE
 
-__all__ = ["Finding", "Status", "diagnose"]
 _LIMIT_SECONDS = 120
 
 
@@ -101,12 +100,12 @@ def _check_caches() -> Iterator[Finding]:
         ("PoCL's cache", find_pocl_cache(), "POCL_CACHE_DIR"),
     ):
         problem = _find_write_problem(folder)
-        yield Finding(
-            subject=subject,
-            check="writable",
-            status=Status.OK if problem is None else Status.BROKEN,
-            message=str(folder) if problem is None else f"{folder}: {problem}",
-            remedy="" if problem is None else f"set {variable} to a folder of yours that can be written",
+        yield Finding.judge(
+            subject,
+            "writable",
+            str(folder) if problem is None else f"{folder}: {problem}",
+            is_right=problem is None,
+            remedy=f"set {variable} to a folder of yours that can be written",
         )
 
 

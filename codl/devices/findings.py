@@ -23,3 +23,14 @@ class Finding:
     message: str
     remedy: str = ""
     """What to do; empty when nothing is to be done."""
+
+    @classmethod
+    def judge(cls, subject: str, check: str, message: str, *, is_right: bool, remedy: str) -> "Finding":
+        """Return what a check found that ends well or not, with a remedy where it does not."""
+        return cls(
+            subject=subject,
+            check=check,
+            status=Status.OK if is_right else Status.BROKEN,
+            message=message,
+            remedy="" if is_right else remedy,
+        )

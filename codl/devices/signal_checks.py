@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyopencl as cl
 
 from codl.devices.drivers import OpenedDevice
-from codl.devices.findings import Finding, Status
+from codl.devices.findings import Finding
 from codl.devices.meeting import SIGNALS_VARIABLE, can_signal
 from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device, open_devices
@@ -26,13 +26,7 @@ def check_signals(first: OpenedDevice, second: OpenedDevice) -> Iterator[Finding
         message = f"{lost} of {_ROUNDS} meetings without the host lost writes"
     except cl.Error as error:
         lost, message = _ROUNDS, f"meetings without the host fail ({tell_reason(error)})"
-    yield Finding(
-        subject=subject,
-        check="signals",
-        status=Status.BROKEN if lost else Status.OK,
-        message=message,
-        remedy=remedy if lost else "",
-    )
+    yield Finding.judge(subject, "signals", message, is_right=not lost, remedy=remedy)
 
 
 def _count_lost_rounds(devices: tuple[Device, ...]) -> int:

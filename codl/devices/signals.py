@@ -20,7 +20,7 @@ from codl.errors import DeviceError
 
 _SOURCE, _ENTRY = "meeting/meeting__buffer.cl", "meeting__buffer"
 _LINE = 32
-"""Words from one flag to the next, as the kernel has it: no two share a line of a cache, or neighbours."""
+"""Words from one flag to the next: no two share a line of a cache, or neighbours."""
 _TURN = threading.RLock()
 
 
@@ -63,7 +63,7 @@ class Signals:
             says: Whether others wait for the device.
             awaited: Whom the device waits for.
         """
-        kernel = self._devices[device].kernel(_SOURCE, _ENTRY, {})
+        kernel = self._devices[device].kernel(_SOURCE, _ENTRY, {"LINE": _LINE})
         bits = sum(1 << other for other in awaited if other != device)
         kernel.set_args(
             self._buffers[device], *map(np.int32, (len(self._devices), device, says, bits, number))

@@ -178,9 +178,7 @@ class _Compiler:
         fed = [device for device, pending in enumerate(self._pending) if pending]
         for turn, device in take_turns(infos, fed=fed, awaited=awaited):
             if turn is Turn.FEED:
-                self._script.extend(self._pending[device])
-                self._script.append((self._devices[device].queue.flush, None))
-                self._pending[device] = []
+                self._feed(device)
             else:
                 label = Label(kind=EventKind.WAIT, device=device)
                 self._script.append((self._devices[device].finish, label))
@@ -195,15 +193,19 @@ class _Compiler:
         assert self._signals is not None
         self._meeting_count += 1
         for device in start_order([device.info for device in self._devices]):
-            entries, self._pending[device] = self._pending[device], []
             others = {*awaited} - {device} if device in going_on else set()
             if others or device in awaited:
                 call = self._signals.bind(
                     device, number=self._meeting_count, says=device in awaited, awaited=others
                 )
-                entries.append((call, Label(kind=EventKind.MEET, device=device)))
-            if entries:
-                self._script += [*entries, (self._devices[device].queue.flush, None)]
+                self._pending[device].append((call, Label(kind=EventKind.MEET, device=device)))
+            if self._pending[device]:
+                self._feed(device)
+
+    def _feed(self, device: int) -> None:
+        """Enqueue all that is pending for a device."""
+        self._script += [*self._pending[device], (self._devices[device].queue.flush, None)]
+        self._pending[device] = []
 
     def _bind_call(self, action: Call) -> None:
         """Lay out a step of the host; devices work meanwhile at what they have."""

@@ -46,7 +46,7 @@ class MoveCosts:
 
     def find_ending_us(self, awaited: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
         """Return what it costs that the host waits for the devices of [..., device] at the end."""
-        return np.asarray(self._combine(self.ending_us).take(awaited.dot(self.weights)))
+        return np.asarray(self.endings_us.take(awaited.dot(self.weights)))
 
     @cached_property
     def weights(self) -> Ints:
@@ -62,6 +62,11 @@ class MoveCosts:
     def meetings_us(self) -> Floats:
         """[set] What it costs to meet a set of devices."""
         return self._combine(self.meeting_us)
+
+    @cached_property
+    def endings_us(self) -> Floats:
+        """[set] What it costs that the host waits for a set of devices at the end."""
+        return self._combine(self.ending_us)
 
     def _combine(self, meeting_us: Floats) -> Floats:
         """Return by set what it costs to meet, from what it costs two by two."""

@@ -18,7 +18,7 @@ from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.machine import DeviceInfo
 from codl.profiler.guard import Guard, Reading
-from codl.profiler.pools import LARGE_FLOATS, ActivationPool, ConstantPool
+from codl.profiler.pools import ActivationPool, ConstantPool, are_large
 
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
@@ -175,7 +175,7 @@ class PreparedCase:
         return storages
 
     def _take(self, floats: int) -> tuple[Any, FloatArray]:
-        self.has_large_weights |= floats > LARGE_FLOATS
+        self.has_large_weights |= are_large(floats)
         taken = self._pool.take(floats)
         self._keep.append(taken)
         return taken

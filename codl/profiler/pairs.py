@@ -108,8 +108,8 @@ def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighb
     meeting = measure_meeting(devices, watch, patience_seconds=share)
     signal = measure_signals(devices, watch, patience_seconds=share)
     own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=_LOOK_SECONDS - 2 * share)
-    neighbours = (Neighbour(slowdown=one, meeting=meeting, signal=signal) for one in (own, others))
-    return next(neighbours), next(neighbours)
+    first_one = Neighbour(slowdown=own, meeting=meeting, signal=signal)
+    return first_one, replace(first_one, slowdown=others)
 
 
 def _join(looks: Sequence[Neighbour]) -> Neighbour:

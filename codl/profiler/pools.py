@@ -9,10 +9,8 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FLOAT_BYTES, FloatArray
 from codl.ir.regions import Region
 
-LARGE_FLOATS = 1 << 21
-"""Floats above which weights are large: the size of a pool of small ones."""
-_POOLS = 4
-"""How many pools of small weights there are: all of them stay in the caches that cores share."""
+_POOL, _POOLS = 1 << 21, 4
+"""Floats of a pool of small weights, and how many there are: they stay in the caches that cores share."""
 _MOST_LARGE = 1 << 27
 """Floats of the pool of weights that are larger: more than caches that cores share hold."""
 _SHARE_OF_LARGE = 8
@@ -21,6 +19,11 @@ _PAGE_FLOATS = 1 << 10
 """Where larger weights may begin: of a page, and of what drivers want to be aligned."""
 _LEAST_FLOATS = 1 << 24
 """Of activations: more than most operators have, so that few cases find the memory too small."""
+
+
+def are_large(floats: int) -> bool:
+    """Return whether so many weights come from memory, and not from a cache that cores share."""
+    return floats > _POOL
 
 
 class ConstantPool:
@@ -53,10 +56,10 @@ class ConstantPool:
         Raises:
             DeviceError: The driver refused memory.
         """
-        if floats > LARGE_FLOATS:
+        if are_large(floats):
             return self._take_large(floats)
         if len(self._pools) < _POOLS:
-            self._pools.append(self._make(LARGE_FLOATS))
+            self._pools.append(self._make(_POOL))
         self._taken += 1
         return self._pools[(self._taken - 1) % _POOLS]
 

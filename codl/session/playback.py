@@ -205,11 +205,13 @@ def split_at_meetings(entries: Sequence[Entry]) -> list[list[Entry]]:
         place = max(start, reached.get(label.device, start))
         if label.kind is EventKind.WAIT:
             start = len(parts)
+            parts.append([])
         elif label.kind is EventKind.MEET:
             reached[label.device] = place + 1
+            if place + 1 == len(parts):
+                parts.append([])
         else:
             parts[place].append((call, label))
-        parts += [[] for _ in range(len(parts), max(start, *reached.values(), 0) + 1)]
     return parts
 
 

@@ -11,8 +11,11 @@
 //   awaited  bit i: wait for device i
 //   number   of the meeting, rising within a run
 // Launch      global (1)   local (1, 1, 1)
+// Parameters  LINE words from one flag to the next
 // Tested by   tests/devices/test_signals.py
+#ifndef LINE
 #define LINE 32
+#endif
 #define PAUSES 4
 #define MOST_LOOKS (1L << 33)
 

@@ -14,22 +14,13 @@ from codl.devices import meeting
 from codl.devices.loads import prepare_spin
 from codl.devices.meeting import SIGNALS_VARIABLE, can_signal
 from codl.devices.memory import allocate_host
-from codl.devices.opencl import Device, open_devices
+from codl.devices.opencl import Device
 from codl.devices.signals import Signals
 from codl.errors import DeviceError
 from codl.machine import DeviceKind
 from tests.catalog.nodes import device_info
-from tests.exactness import DEVICES
 
 ONE = replace(device_info(8), units=1)
-
-
-@pytest.fixture
-def pair() -> tuple[Device, ...]:
-    opened = open_devices(DEVICES)
-    if not can_signal([device.info for device in opened]):
-        pytest.skip("devices that cannot wait for each other")
-    return opened
 
 
 @pytest.fixture
@@ -78,50 +69,52 @@ def prepare_fill(device: Device, memory: Any, value: float) -> Callable[[], Any]
 
 
 @pytest.mark.parametrize("writer", [0, 1])
-def test_what_was_written_before_a_meeting_is_read_behind_it(pair: tuple[Device, ...], writer: int) -> None:
+def test_what_was_written_before_a_meeting_is_read_behind_it(
+    signallers: tuple[Device, ...], writer: int
+) -> None:
     reader = 1 - writer
     memory, copies = allocate_host(1 << 14), allocate_host(1 << 14)
-    source, target = pair[reader].wrap(memory), pair[reader].wrap(copies)
-    signals = Signals(pair)
+    source, target = signallers[reader].wrap(memory), signallers[reader].wrap(copies)
+    signals = Signals(signallers)
     says = signals.bind(writer, number=1, says=True, awaited=())
     waits = signals.bind(reader, number=1, says=False, awaited=(writer,))
     for value in range(1, 30):
-        fill = prepare_fill(pair[writer], memory, value)
+        fill = prepare_fill(signallers[writer], memory, value)
         with signals.turn:
             signals.reset()
             waits()
-            cl.enqueue_copy(pair[reader].queue, target, source)
-            pair[reader].queue.flush()
+            cl.enqueue_copy(signallers[reader].queue, target, source)
+            signallers[reader].queue.flush()
             fill()
             says()
-            pair[writer].queue.flush()
-            for device in pair:
+            signallers[writer].queue.flush()
+            for device in signallers:
                 device.finish()
             signals.check()
         assert (copies == value).all()
 
 
-def test_who_has_come_already_is_not_waited_for(pair: tuple[Device, ...]) -> None:
-    signals = Signals(pair)
+def test_who_has_come_already_is_not_waited_for(signallers: tuple[Device, ...]) -> None:
+    signals = Signals(signallers)
     signals.bind(0, number=5, says=True, awaited=())()
-    pair[0].finish()
+    signallers[0].finish()
     signals.bind(1, number=4, says=True, awaited=(0,))()
-    pair[1].finish()
+    signallers[1].finish()
     signals.check()
 
 
-def test_nobody_waits_for_itself(pair: tuple[Device, ...]) -> None:
-    signals = Signals(pair)
+def test_nobody_waits_for_itself(signallers: tuple[Device, ...]) -> None:
+    signals = Signals(signallers)
     signals.bind(0, number=1, says=False, awaited=(0,))()
-    pair[0].finish()
+    signallers[0].finish()
     signals.check()
 
 
-def test_giving_up_lets_everyone_go_on_and_is_an_error(pair: tuple[Device, ...]) -> None:
-    signals = Signals(pair)
+def test_giving_up_lets_everyone_go_on_and_is_an_error(signallers: tuple[Device, ...]) -> None:
+    signals = Signals(signallers)
     signals.bind(0, number=1, says=True, awaited=(1,))()
-    pair[0].queue.flush()
-    done = threading.Thread(target=partial(pair[0].finish))
+    signallers[0].queue.flush()
+    done = threading.Thread(target=partial(signallers[0].finish))
     done.start()
     done.join(0.1)
     assert done.is_alive()

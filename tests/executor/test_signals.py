@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codl.devices.meeting import SIGNALS_VARIABLE, can_signal
-from codl.devices.opencl import Device, open_devices
+from codl.devices.meeting import SIGNALS_VARIABLE
+from codl.devices.opencl import Device
 from codl.errors import DeviceError
 from codl.executor.compile import compile_plan
 from codl.executor.run import Executable
@@ -24,32 +24,24 @@ def case(name: str = "mobilenet_v2") -> Case:
     return Case(build(name, size=32, width=0.25))
 
 
-@pytest.fixture
-def pair() -> tuple[Device, ...]:
-    opened = open_devices(DEVICES)
-    if not can_signal([device.info for device in opened]):
-        pytest.skip("devices that cannot wait for each other")
-    return opened
-
-
 def compile_both(
-    pair: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch, *, seed: int, name: str = "mobilenet_v2"
+    signallers: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch, *, seed: int, name: str = "mobilenet_v2"
 ) -> tuple[Executable, Executable]:
     """Return a plan whose devices wait for each other, and the same one where the host waits."""
     graph = case(name).plain_graph
     plan = draw_plan(graph, DEVICES, np.random.default_rng(seed))
-    signalled = compile_plan(graph, plan, pair)
+    signalled = compile_plan(graph, plan, signallers)
     with monkeypatch.context() as patch:
         patch.setenv(SIGNALS_VARIABLE, "0")
-        return signalled, compile_plan(graph, plan, pair)
+        return signalled, compile_plan(graph, plan, signallers)
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", ["mobilenet_v2", "retinaface"])
 def test_bits_are_those_of_meetings_of_the_host(
-    pair: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch, name: str, seed: int
+    signallers: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch, name: str, seed: int
 ) -> None:
-    signalled, hosted = compile_both(pair, monkeypatch, seed=seed, name=name)
+    signalled, hosted = compile_both(signallers, monkeypatch, seed=seed, name=name)
     signalled.poison(float("nan"))
     runs = [executable.run(case(name).feeds) for executable in (signalled, hosted, signalled)]
 
@@ -57,37 +49,39 @@ def test_bits_are_those_of_meetings_of_the_host(
         assert len({run[output].tobytes() for run in runs}) == 1
 
 
-def test_the_host_waits_at_the_end_only(pair: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_host_waits_at_the_end_only(
+    signallers: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     kinds = [
         [label.kind for _, label in executable.entries if label is not None]
-        for executable in compile_both(pair, monkeypatch, seed=0)
+        for executable in compile_both(signallers, monkeypatch, seed=0)
     ]
 
     assert EventKind.MEET in kinds[0]
-    assert EventKind.WAIT not in kinds[0][: -len(pair)]
+    assert EventKind.WAIT not in kinds[0][: -len(signallers)]
     assert EventKind.MEET not in kinds[1]
-    assert EventKind.WAIT in kinds[1][: -len(pair)]
+    assert EventKind.WAIT in kinds[1][: -len(signallers)]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_between_meetings_are_the_same(
-    pair: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch, seed: int
+    signallers: tuple[Device, ...], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     signalled, hosted = (
         [
             {(label.name, label.device) for _, label in part if label is not None}
             for part in split_at_meetings(executable.entries)
         ]
-        for executable in compile_both(pair, monkeypatch, seed=seed)
+        for executable in compile_both(signallers, monkeypatch, seed=seed)
     )
 
     assert [part for part in signalled if part] == [part for part in hosted if part]
 
 
-def test_runs_of_several_threads_do_not_wait_for_each_other_for_ever(pair: tuple[Device, ...]) -> None:
+def test_runs_of_several_threads_do_not_wait_for_each_other_for_ever(signallers: tuple[Device, ...]) -> None:
     graph, feeds = case().plain_graph, case().feeds
     plans = [plan_even(graph, devices=DEVICES, max_chain_length=length) for length in (1, 2, 3)]
-    executables = [compile_plan(graph, plan, pair) for plan in plans]
+    executables = [compile_plan(graph, plan, signallers) for plan in plans]
     expected = [executable.run(feeds) for executable in executables]
     failed: list[str] = []
 
@@ -105,9 +99,9 @@ def test_runs_of_several_threads_do_not_wait_for_each_other_for_ever(pair: tuple
     assert not failed
 
 
-def test_a_run_that_fails_leaves_nobody_waiting(pair: tuple[Device, ...]) -> None:
+def test_a_run_that_fails_leaves_nobody_waiting(signallers: tuple[Device, ...]) -> None:
     graph, feeds = case().plain_graph, case().feeds
-    executable = compile_plan(graph, plan_even(graph, devices=DEVICES, max_chain_length=2), pair)
+    executable = compile_plan(graph, plan_even(graph, devices=DEVICES, max_chain_length=2), signallers)
     expected = executable.run(feeds)
     calls = executable._script
     place = next(
@@ -126,9 +120,9 @@ def test_a_run_that_fails_leaves_nobody_waiting(pair: tuple[Device, ...]) -> Non
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
-def test_meetings_of_devices_are_traced(pair: tuple[Device, ...]) -> None:
+def test_meetings_of_devices_are_traced(signallers: tuple[Device, ...]) -> None:
     graph = case().plain_graph
-    devices = tuple(device.with_profiling() for device in pair)
+    devices = tuple(device.with_profiling() for device in signallers)
     executable = compile_plan(graph, plan_even(graph, devices=DEVICES, max_chain_length=2), devices)
     executable.run(case().feeds)
     events = executable.run_traced(case().feeds)[1].events

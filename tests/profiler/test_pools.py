@@ -58,7 +58,7 @@ def test_small_weights_come_from_pools_in_turns(device: Device) -> None:
 def test_large_weights_lie_behind_each_other_and_begin_anew(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codl.profiler.pools.LARGE_FLOATS", 64)
+    monkeypatch.setattr("codl.profiler.pools._POOL", 64)
     monkeypatch.setattr("codl.profiler.pools._MOST_LARGE", 10_000)
     pool = ConstantPool(device)
     taken = [pool.take(floats) for floats in (3000, 5000, 1000, 8000)]
