@@ -100,7 +100,8 @@ def _profile(
         outcome = campaign.run(neighbours=old.neighbours if old else {})
     if rows is not None and old is not None:
         renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
-        outcome = replace(outcome, profile=old.with_rows(renewed))
+        cached = outcome.profile.shared_cache_bytes
+        outcome = replace(outcome, profile=old.with_rows(renewed, shared_cache_bytes=cached))
     save_profile(acquaintance.introduce(outcome.profile), folder)
     wanted = [row.name for row in IMPLEMENTATIONS if row.suits(info)]
     missing = [name for name in wanted if name not in outcome.profile.rows]

@@ -37,19 +37,14 @@ def prepare_sweep(
         lead: Walks of a launch right before it, which bring into the caches what they hold.
         copies: Whether they write; otherwise they only add up what they read, half of the footprint.
     """
-    stream = "reference_stream__buffer"
-    lanes, floats = max(4, min(16, device.info.vector_width)), footprint // FLOAT_BYTES // 2
-    group = _count_group(device)
-    share = max(8 * lanes, floats // (device.info.units * group) // (8 * lanes) * 8 * lanes)
+    floats, group, step = footprint // FLOAT_BYTES // 2, _count_group(device), _count_step(device)
+    share = max(step, floats // (device.info.units * group) // step * step)
     items = max(group, floats // share // group * group)
-    built = {"VECTOR": lanes, "GROUP": group, "COPIES": int(copies)}
     src, dst = device.allocate(items * share), device.allocate(items * share)
     device.fill(src, 1.0)
     kernels = []
     for walks in (lead, rounds) if lead else (rounds,):
-        kernel = device.kernel(f"reference/{stream}.cl", stream, built)
-        kernel.set_args(dst, src, np.int32(share), np.int32(walks))
-        kernels.append(kernel)
+        kernels.append(_build_stream(device, dst, src, share=share, walks=walks, copies=copies))
 
     def sweep(_keep: Any = (src, dst)) -> Any:
         for kernel in kernels:
@@ -59,10 +54,53 @@ def prepare_sweep(
     return sweep
 
 
+def prepare_read(device: Device, buffer: Any, floats: int) -> Call:
+    """Return a call that enqueues the reading of a buffer's first floats, after which caches hold them.
+
+    Args:
+        device: Where to.
+        buffer: Whatever it holds, no fewer floats than `round_read` tells.
+        floats: How many.
+    """
+    group = _count_group(device)
+    items = device.info.units * group
+    share = round_read(device, floats) // items
+    dst = device.allocate(items)
+    kernel = _build_stream(device, dst, buffer, share=share, walks=1, copies=False)
+
+    def read(_keep: Any = (buffer, dst)) -> Any:
+        return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
+
+    return read
+
+
+def round_read(device: Device, floats: int) -> int:
+    """Return how many floats are read where so many are asked for: each work-item has whole steps."""
+    step = device.info.units * _count_group(device) * _count_step(device)
+    return -(-floats // step) * step
+
+
+def _count_step(device: Device) -> int:
+    """Return how many floats a work-item of the stream reads at once."""
+    return 8 * _count_lanes(device)
+
+
+def _count_lanes(device: Device) -> int:
+    return max(4, min(16, device.info.vector_width))
+
+
+def _build_stream(device: Device, dst: Any, src: Any, *, share: int, walks: int, copies: bool) -> Any:
+    stream = "reference_stream__buffer"
+    built = {"VECTOR": _count_lanes(device), "GROUP": _count_group(device), "COPIES": int(copies)}
+    kernel = device.kernel(f"reference/{stream}.cl", stream, built)
+    kernel.set_args(dst, src, np.int32(share), np.int32(walks))
+    return kernel
+
+
 def prepare_spin(device: Device, *, rounds: int) -> Call:
     """Return a call that enqueues multiply-adds in registers: ``rounds`` for each of many chains."""
     name, group = "reference_fma__buffer", _count_group(device)
-    lanes = max(4, min(16, device.info.vector_width))
+    lanes = _count_lanes(device)
     items = device.info.units * (1 if device.info.kind is DeviceKind.CPU else 8 * group)
     kernel = device.kernel(f"reference/{name}.cl", name, {"VECTOR": lanes, "GROUP": group})
     dst = device.allocate(items)

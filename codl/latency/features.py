@@ -16,6 +16,7 @@ import numpy.typing as npt
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.latency.amounts.crossing import Crossing, list_crossing
 from codl.latency.amounts.epilogues import PLAIN, Epilogues
+from codl.latency.amounts.far import list_far
 from codl.latency.amounts.lines import list_lines
 from codl.latency.amounts.taps import list_taps
 from codl.latency.amounts.tiles import list_tiles
@@ -82,6 +83,7 @@ def extract_features(
     epilogues: Epilogues = PLAIN,
     crossing: Crossing | None = None,
     counting: Counting = Counting.WORK,
+    far_share: float = 0.0,
     wanted: Container[str] | None = None,
 ) -> Features:
     """Return the features of candidates that several launches compute one after the other.
@@ -94,6 +96,7 @@ def extract_features(
         epilogues: What operators do to their results.
         crossing: How far apart their data lie; None for what is computed whole.
         counting: As the model counts that is asked.
+        far_share: Share of their constants that comes from memory.
         wanted: Names of features that some model asks for; others may be left out. All by default.
     """
     totals = count_totals(batches)
@@ -106,7 +109,8 @@ def extract_features(
         stage += ["strided"] if any(map(_is_strided, batch.tensors)) else []
         prefix = "".join(f"{part}." for part in stage)
         is_all = bool(is_active.all())
-        for name, amount in _list_amounts(batch, parameters, info, epilogues, counting).items():
+        amounts = _list_amounts(batch, parameters, info, epilogues, counting)
+        for name, amount in (amounts | list_far(batch, amounts, far_share, info)).items():
             key = prefix + name
             if wanted is None or name == _LAUNCHES or key in wanted:  # launches tell of which sort they are
                 active = amount if is_all else np.where(is_active, amount, 0.0)
@@ -145,7 +149,7 @@ def is_special(name: str) -> bool:
 
 def _list_amounts(
     batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogues: Epilogues, counting: Counting
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """Return by name what one launch does, [count] each."""
     work = count_work(batch, parameters) if counting is Counting.WORK else count_items(batch)
     groups = count_groups(batch)

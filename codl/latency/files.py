@@ -125,6 +125,7 @@ def _format_device(profile: DeviceProfile) -> dict[str, Any]:
         "repeatability_pm10": profile.repeatability_pm10,
         "reference_us": {name: float(f"{value:.6g}") for name, value in profile.reference_us.items()},
         "bandwidth_bytes_per_us": float(f"{profile.bandwidth_bytes_per_us:.6g}"),
+        "shared_cache_bytes": profile.shared_cache_bytes,
         "launch_us": float(f"{profile.launch_us:.4g}"),
         "wait_us": float(f"{profile.wait_us:.4g}"),
         "sharing": {name: format_model(model) for name, model in sorted(profile.sharing.items())},
@@ -205,6 +206,7 @@ def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
         bandwidth_bytes_per_us=read_number(
             told.get("bandwidth_bytes_per_us"), "bandwidth_bytes_per_us", least=1e-3
         ),
+        shared_cache_bytes=_count(told.get("shared_cache_bytes", 0), "shared_cache_bytes"),
         launch_us=read_number(told.get("launch_us"), "launch_us"),
         wait_us=read_number(told.get("wait_us"), "wait_us"),
         sharing={name: parse_model(one, f"sharing.{name}") for name, one in sharing.items()},

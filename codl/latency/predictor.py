@@ -18,6 +18,7 @@ from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
 from codl.latency.amounts.crossing import Crossing, count_crossing, find_crossing
 from codl.latency.amounts.epilogues import Epilogues
+from codl.latency.amounts.far import count_network_constants, find_far_share
 from codl.latency.features import FLOPS, Counting, Features, extract_features, stage_of
 from codl.latency.known import mark_node
 from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
@@ -141,6 +142,7 @@ class Predictor:
             epilogues=Epilogues.of(epilogue),
             crossing=crossing,
             counting=self.find_counting(selection.implementation.name),
+            far_share=0.0 if layer is None else self.find_far_share(layer[1]),
         )
         launches = sum((batch.global_size > 0).all(axis=1).astype(np.float64) for batch in batches)
         name = selection.implementation.name
@@ -203,6 +205,11 @@ class Predictor:
         """Return what the model of an implementation means by work, if there is one."""
         known = self.profile.rows.get(name)
         return Counting.ITEMS if known is None else known.counting
+
+    def find_far_share(self, graph: Graph) -> float:
+        """Return which share of a network's constants comes from memory in each run, in [0, 1]."""
+        cache_bytes = self.profile.shared_cache_bytes
+        return find_far_share(count_network_constants(graph), cache_bytes) if cache_bytes else 0.0
 
     def is_known(self, name: str) -> bool:
         """Return whether the profile has a predictor of an implementation as it is."""

@@ -15,7 +15,7 @@ from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.latency import features
-from codl.latency.amounts import crossing, epilogues, lines, taps, tiles, traffic, waves, work
+from codl.latency.amounts import crossing, epilogues, far, lines, taps, tiles, traffic, waves, work
 from codl.latency.features import Counting
 from codl.latency.linear import LinearModel
 from codl.machine import DeviceInfo
@@ -25,7 +25,7 @@ COMPUTE, MEMORY = "compute", "memory"
 """The two reference kernels; also the two sorts of work that neighbours slow down differently."""
 Slowdown = tuple[tuple[float, float], tuple[float, float]]
 """[own work][the other's work], each compute-bound or memory-bound: time beside the other over time alone."""
-_COUNTING = (features, crossing, epilogues, lines, taps, tiles, traffic, waves, work)
+_COUNTING = (features, crossing, epilogues, far, lines, taps, tiles, traffic, waves, work)
 """Modules that say what the time of a launch depends on."""
 _FACTS = (
     "driver",
@@ -165,6 +165,8 @@ class DeviceProfile:
     """What the reference kernels take in a quiet minute."""
     bandwidth_bytes_per_us: float = 0.0
     """Of the memory-bound reference kernel."""
+    shared_cache_bytes: int = 0
+    """As much may be read again and again and comes from a cache, not from memory; 0: nobody knows."""
     launch_us: float = 0.0
     """What one more launch adds to a queue, beyond its kernel."""
     wait_us: float = 0.0
@@ -190,7 +192,13 @@ class DeviceProfile:
     def fingerprint(self) -> str:
         """SHA-256 over everything that predictions depend on."""
         words, numbers = [str(self.origin)], list[float]()
-        for value in (self.key, self.bandwidth_bytes_per_us, self.launch_us, self.wait_us):
+        for value in (
+            self.key,
+            self.bandwidth_bytes_per_us,
+            self.shared_cache_bytes,
+            self.launch_us,
+            self.wait_us,
+        ):
             _tell(value, words, numbers)
         for table in (self.rows, self.sharing, self.neighbours):
             words.append(f"{len(table)}")
@@ -209,9 +217,15 @@ class DeviceProfile:
         rows += [row for row in PAIRS if row.name in known]
         return tuple(row.name for row in rows if known.get(row.name) != digest_implementation(row))
 
-    def with_rows(self, rows: Mapping[str, RowModel]) -> "DeviceProfile":
-        """Return the profile with some predictors replaced or added."""
-        return replace(self, rows={**self.rows, **rows})
+    def with_rows(self, rows: Mapping[str, RowModel], *, shared_cache_bytes: int = 0) -> "DeviceProfile":
+        """Return the profile with some predictors replaced or added.
+
+        Args:
+            rows: The predictors by implementation.
+            shared_cache_bytes: What was measured together with them; 0 keeps what the profile says.
+        """
+        cached = shared_cache_bytes or self.shared_cache_bytes
+        return replace(self, rows={**self.rows, **rows}, shared_cache_bytes=cached)
 
 
 def _tell(value: Any, words: list[str], numbers: list[float]) -> None:

@@ -71,11 +71,12 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
     us = np.empty((len(predictors), starts[-1]))
     memory_us, uncertainties = np.zeros_like(us), [0.0] * len(questions)
     computed = predict_arithmetic(questions, graph, predictors)
+    far_shares = [predictor.find_far_share(graph) for predictor in predictors]
     for (question, device), times in computed.items():
         us[device, starts[question] : starts[question + 1]] = times
         name = questions[question].selections[device].implementation.name
         uncertainties[question] = max(uncertainties[question], predictors[device].find_uncertainty(name, ""))
-    for group in _describe(questions, graph, predictors, computed):
+    for group in _describe(questions, graph, predictors, computed, far_shares):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
         asked, first = [questions[question] for question in group.questions], group.devices[0]
         sizes = [counts[question] for question in group.questions]
@@ -92,6 +93,7 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 epilogues=Epilogues.join([question.node.epilogue for question in asked], sizes),
                 crossing=_find_crossing(group.outs) if any(map(_asks_for_pieces, known)) else None,
                 counting=predictors[first].find_counting(name),
+                far_share=far_shares[first],
                 wanted=frozenset(feature for row in known for feature in row.model.features),
             )
         marks = [""] * len(asked)
@@ -141,9 +143,10 @@ def _describe(
     graph: Graph,
     predictors: Sequence[Predictor],
     done: Container[tuple[int, int]],
+    far_shares: Sequence[float],
 ) -> Iterator[_Group]:
     """Yield what is launched for all questions, by sort, but for some questions on some devices."""
-    for (_, devices), stacks in _stack(questions, graph, predictors, done).items():
+    for (_, devices), stacks in _stack(questions, graph, predictors, done, far_shares).items():
         with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
             groups = _describe_stacks(stacks.values(), devices, questions, graph, predictors)
         yield from groups
@@ -180,6 +183,7 @@ def _stack(
     graph: Graph,
     predictors: Sequence[Predictor],
     done: Container[tuple[int, int]],
+    far_shares: Sequence[float],
 ) -> _Stacks:
     """Return the questions whose launches are described at once, by what they have in common.
 
@@ -194,7 +198,7 @@ def _stack(
             if (place, device) in done:
                 continue
             name = selection.implementation.name
-            asked = facts[device], predictors[device].find_counting(name)
+            asked = facts[device], predictors[device].find_counting(name), far_shares[device]
             alike.setdefault((name, tuple(selection.parameters.items()), asked), []).append(device)
         for (name, parameters, fact), devices in alike.items():
             row = question.selections[devices[0]].implementation

@@ -22,7 +22,7 @@ from codl.machine import DeviceInfo
 
 SIMULATED = "simulated"
 """Folder of profiles of devices that nobody here has; they are found by name only."""
-_MEMORY_FEATURES = ("read", "written", "beyond_", "bytes")
+_MEMORY_FEATURES = ("read", "written", "beyond_", "bytes", "far_constants", "far_paced_")
 """Beginnings of the names of features whose time is the memory's."""
 
 
@@ -69,7 +69,7 @@ def _renew(own: DeviceProfile, shipped: DeviceProfile) -> DeviceProfile:
     """Return a profile with the predictors of another one where its own are stale and the other's are not."""
     stale = set(own.find_stale()) - set(shipped.find_stale())
     rows = {name: shipped.rows[name] for name in sorted(stale) if name in shipped.rows}
-    return own.with_rows(rows) if rows else own
+    return own.with_rows(rows, shared_cache_bytes=shipped.shared_cache_bytes) if rows else own
 
 
 def find_profiles_named(name: str) -> list[DeviceProfile]:
@@ -121,6 +121,8 @@ def borrow(
     info: DeviceInfo,
     reference_us: Mapping[str, float],
     factors: Mapping[str, float] = MappingProxyType({}),
+    *,
+    shared_cache_bytes: int = 0,
 ) -> DeviceProfile:
     """Return a relative's profile for a device, scaled by what the reference kernels take on it.
 
@@ -129,6 +131,7 @@ def borrow(
         info: The device.
         reference_us: What the two reference kernels take on it when it is quiet.
         factors: By implementation, how many times as long as that tells its kernels take; 1 by default.
+        shared_cache_bytes: What its cache holds that cores share; 0 where nobody knows.
 
     Raises:
         ProfileError: A reference is missing on either side.
@@ -144,6 +147,7 @@ def borrow(
         repeatability_pm10=None,
         reference_us=dict(reference_us),
         bandwidth_bytes_per_us=profile.bandwidth_bytes_per_us / memory,
+        shared_cache_bytes=shared_cache_bytes,
         launch_us=profile.launch_us * compute,
         wait_us=profile.wait_us * compute,
         rows={

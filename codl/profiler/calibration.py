@@ -13,6 +13,7 @@ from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
 from codl.latency.predictor import Predictor
 from codl.profiler.case import Case
+from codl.profiler.placing import place_usually
 from codl.profiler.samples import describe_boxes, restore_case
 from codl.profiler.survey import Survey, Task, find_time_us
 from codl.profiler.workload import RowWork, iterate_leading, load_pairs, load_workload, merge, share_out
@@ -58,13 +59,14 @@ def _iterate_tasks(works: Sequence[RowWork], predictor: Predictor, end: float) -
     for case in islice(merge(ordered, streams, first=1), _MOST):
         if time.monotonic() >= end:
             return
-        yield Task(case=case)
+        yield Task(case=place_usually(case, predictor.info))
 
 
 def _predict_us(predictor: Predictor, case: Case) -> float:
     """Return what the kernels of a case should take, whoever launches them."""
     selection = case.selection
-    features = describe_boxes(case.layer, selection, Boxes.of([case.region]), predictor.info)
+    box, is_far = Boxes.of([case.region]), case.are_constants_far
+    features = describe_boxes(case.layer, selection, box, predictor.info, are_constants_far=is_far)
     found = predictor.predict_times(selection.implementation.name, features, np.zeros(1))
     return max(float(found.us[0]), 1e-3)
 

@@ -14,7 +14,9 @@ from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
 from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
+from codl.profiler.placing import place_constants
 from codl.profiler.samples import restore_case
+from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, teach
 from codl.profiler.workload import FIRST_CASES, iterate_near, iterate_row, merge, share_out
@@ -80,6 +82,7 @@ class Campaign:
         self._start = time.monotonic() - _find_spent(history)
         self._budget = budget_seconds
         self._survey = Survey(device)
+        self._shared_cache_bytes = 0
 
     def run(self, *, neighbours: Mapping[str, Neighbour] | None = None) -> Outcome:
         """Measure until the budget is used and return what was learned.
@@ -91,6 +94,7 @@ class Campaign:
         self._report("launches and copies", self._used())
         self._survey.guard.watch(_WATCH * self._budget)
         launch_us, wait_us = measure_launches(self.device)
+        self._shared_cache_bytes = measure_shared_cache(self.device)
         sharing = measure_copies(self.device) | measure_maps(self.device)
         for sample in self._survey.measure(self._iterate_tasks()):
             self._log.append(sample)
@@ -105,6 +109,7 @@ class Campaign:
             repeatability_pm10=find_repeatability(self._samples, references),
             reference_us=references,
             bandwidth_bytes_per_us=STREAM_BYTES / references[MEMORY],
+            shared_cache_bytes=self._shared_cache_bytes,
             launch_us=launch_us,
             wait_us=wait_us,
             rows={name: lesson.model for name, lesson in lessons.items()},
@@ -117,15 +122,15 @@ class Campaign:
         """Yield what to measure next, for as long as the budget lasts."""
         done = {sample.key for sample in self._samples}
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
-        planned = map(_plan, merge(self._works, streams))
+        planned = map(self._plan, merge(self._works, streams))
         yield from self._take(planned, done, _FIRST, "workload", least=_LEAST_CASES)
         missing = FIRST_CASES * len(self._works) - len(done)  # rows that know nothing predict nothing
         yield from self._take(islice(planned, max(0, missing)), done, 1 - _AGAIN - _DRAIN, "workload")
         for index in range(_ROUNDS):
             until = _FIRST + (1 - _AGAIN - _DRAIN - _FIRST) * (index + 1) / _ROUNDS
             if self._used() < until:
-                near = map(_plan_chosen, self._iterate_near_errors())
-                yield from self._take(near, done, until, "where predictions are worst")
+                relatives = map(self._plan_chosen, self._iterate_near_errors())
+                yield from self._take(relatives, done, until, "where predictions are worst")
         yield from self._take(self._iterate_again(), set(), 1 - _DRAIN, "repeatability")
 
     def _iterate_near_errors(self) -> Iterator[Case]:
@@ -171,6 +176,12 @@ class Campaign:
             self._report(what, self._used())
             yield task
 
+    def _plan(self, case: Case) -> Task:
+        return Task(case=place_constants(case, self.device.info, shared_cache_bytes=self._shared_cache_bytes))
+
+    def _plan_chosen(self, case: Case) -> Task:
+        return replace(self._plan(case), is_chosen=True)
+
     def _used(self) -> float:
         """Return the share of the budget that is used."""
         return min(1.0, (time.monotonic() - self._start) / self._budget)
@@ -179,14 +190,6 @@ class Campaign:
         """Return the references' times in the quietest session that is known."""
         known = [*self._references, self._survey.quiet_us()]
         return {name: min(one[name] for one in known if name in one) for name in (COMPUTE, MEMORY)}
-
-
-def _plan(case: Case) -> Task:
-    return Task(case=case)
-
-
-def _plan_chosen(case: Case) -> Task:
-    return Task(case=case, is_chosen=True)
 
 
 def _find_spent(history: History) -> float:

@@ -11,14 +11,16 @@ from codl.catalog.layers import Layer, fill_constants
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
 from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
-from codl.devices.loads import Call, prepare_write
+from codl.devices.loads import Call, prepare_read, prepare_write
 from codl.devices.memory import Storage
+from codl.devices.reference import CACHED_BYTES
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
+from codl.latency.amounts.traffic import count_constants
 from codl.machine import DeviceInfo
 from codl.profiler.guard import Guard, Reading
-from codl.profiler.pools import ActivationPool, ConstantPool, are_large
+from codl.profiler.pools import ActivationPool, ConstantPool
 
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
@@ -32,12 +34,15 @@ class Case:
     selection: Selection
     region: Region
     """Of the output."""
+    are_constants_far: bool = False
+    """Whether its constants come from memory, and not from a cache that cores share."""
 
     @cached_property
     def key(self) -> str:
         """Text by which the case is known."""
         row, parameters = self.selection.implementation.name, sorted(self.selection.parameters.items())
-        return f"{row} {parameters} {self.layer.key} {self.region.begin}{self.region.end}"
+        far = " far" if self.are_constants_far else ""
+        return f"{row} {parameters} {self.layer.key} {self.region.begin}{self.region.end}{far}"
 
     @cached_property
     def graph(self) -> Graph:
@@ -70,8 +75,9 @@ class Case:
 class PreparedCase:
     """A case bound to a device, its operands in memory; it runs as often as it is asked to.
 
-    In a network an operator finds its input just written and its weights long out of the caches. So before
-    each run the caches are swept, and output and input are written anew, none of which is counted.
+    In a network an operator finds its input just written and its weights long out of the core's own caches.
+    So before each run near weights are read, the caches are swept, and output and input are written anew,
+    none of which is counted.
 
     Args:
         case: What to run.
@@ -98,26 +104,26 @@ class PreparedCase:
         self._stopwatch, self._device, self._pool = stopwatch, stopwatch.device, pool
         self._keep: list[Any] = []
         """The pool may grow under those who use it."""
-        self.has_large_weights = False
-        """Whether its weights come from memory."""
+        self._reads: list[Call] = []
+        """Of near weights."""
         self._plays, self._is_known = 1, False
         node, graph = case.node, case.graph
-        row, parameters = case.selection.implementation, case.selection.parameters
-        batches = row.describe(node, graph, Boxes.of([case.region]), self._device.info, parameters)
+        batches = _describe(case, self._device.info)
         used = {arg.name for batch in batches for arg in batch.tensors}
         activations = activations or ActivationPool(self._device, least_floats=0)
         self._storages = self._place(sorted(used | {node.output}), activations)
         needs = case.find_needs()
-        self._before: list[Call] = [sweep]
+        writes: list[Call] = []
         for name in (node.output, *(name for name in graph.inputs if name in used)):
             region = needs[name]
             if not region.is_empty:
-                self._before.append(prepare_write(self._device, self._storages[name], region))
+                writes.append(prepare_write(self._device, self._storages[name], region))
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
         scratch = activations.take_scratch(floats) if floats else None
         images = Images(self._device)
         bound = [self._bind(batch, scratch, images) for batch in batches]
         self._launches = tuple(launch for launch in bound if launch is not None)
+        self._before = [*self._reads, sweep, *writes]
 
     @property
     def enqueues(self) -> tuple[Call, ...]:
@@ -129,7 +135,8 @@ class PreparedCase:
         seconds = self._stopwatch.time(self.enqueues, before=self._before, plays=self._plays)
         if not self._is_known:
             self._is_known = True
-            self._plays = int(np.clip(_PLAY_SECONDS / max(seconds, 1e-9), 1, _MOST_PLAYS))
+            most = 1 if self.case.are_constants_far else _MOST_PLAYS  # a second one would find them near
+            self._plays = int(np.clip(_PLAY_SECONDS / max(seconds, 1e-9), 1, most))
         return seconds
 
     def read(self, guard: Guard) -> Reading:
@@ -175,8 +182,11 @@ class PreparedCase:
         return storages
 
     def _take(self, floats: int) -> tuple[Any, FloatArray]:
-        self.has_large_weights |= are_large(floats)
-        taken = self._pool.take(floats)
+        if self.case.are_constants_far:
+            taken = self._pool.take_far(floats)
+        else:
+            taken = self._pool.take_near(floats)
+            self._reads.append(prepare_read(self._device, taken[0], floats))
         self._keep.append(taken)
         return taken
 
@@ -185,8 +195,17 @@ def _row_major(shape: Shape) -> tuple[int, ...]:
     return tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
 
 
-def count_bytes(case: Case, info: DeviceInfo) -> float:
-    """Return the bytes that a case reads and writes."""
+def count_memory_bytes(case: Case, info: DeviceInfo) -> float:
+    """Return about how many bytes of what a case reads and writes pass between caches and memory."""
+    moved = float(sum(batch.read_bytes[0] + batch.written_bytes[0] for batch in _describe(case, info)))
+    return max(count_constant_bytes(case, info) if case.are_constants_far else 0.0, moved - CACHED_BYTES)
+
+
+def count_constant_bytes(case: Case, info: DeviceInfo) -> float:
+    """Return how many bytes of packed constants a case reads, those apart that no kernel packs."""
+    return float(sum(count_constants(batch)[0] for batch in _describe(case, info)))
+
+
+def _describe(case: Case, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
     row, parameters = case.selection.implementation, case.selection.parameters
-    batches = row.describe(case.node, case.graph, Boxes.of([case.region]), info, parameters)
-    return float(sum(batch.read_bytes[0] + batch.written_bytes[0] for batch in batches))
+    return row.describe(case.node, case.graph, Boxes.of([case.region]), info, parameters)

@@ -19,6 +19,7 @@ from codl.latency.store import borrow, find_profile, find_relative, shipped_fold
 from codl.machine import DeviceInfo
 from codl.profiler.calibration import measure_factors
 from codl.profiler.pairs import Acquaintance
+from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import Survey
 
 _LOG = logging.getLogger(__name__)
@@ -83,7 +84,9 @@ def borrow_here(relative: DeviceProfile, device: Device) -> DeviceProfile:
     key = asdict(DeviceKey.of(device.info))
     try:
         told = _read(device.info, _FILE, device=key, relative=relative.fingerprint)
-        return borrow(relative, device.info, _read_times(told["reference_us"]), _read_times(told["factors"]))
+        reference_us, factors = _read_times(told["reference_us"]), _read_times(told["factors"])
+        cached = int(read_number(told["shared_cache_bytes"], "shared_cache_bytes", largest=1e15))
+        return borrow(relative, device.info, reference_us, factors, shared_cache_bytes=cached)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
         pass  # measured again
     _LOG.warning(
@@ -97,9 +100,10 @@ def borrow_here(relative: DeviceProfile, device: Device) -> DeviceProfile:
     scaled = borrow(relative, device.info, survey.quiet_us())
     factors = measure_factors(Predictor(scaled, device.info, database=load_database(device.info)), survey)
     reference_us = survey.quiet_us()
-    found = {"reference_us": reference_us, "factors": factors}
+    shared_cache_bytes = measure_shared_cache(device)
+    found = {"reference_us": reference_us, "factors": factors, "shared_cache_bytes": shared_cache_bytes}
     _keep(device.info, _FILE, {"device": key, "relative": relative.fingerprint, **found})
-    return borrow(relative, device.info, reference_us, factors)
+    return borrow(relative, device.info, reference_us, factors, shared_cache_bytes=shared_cache_bytes)
 
 
 def _read_times(told: Mapping[str, Any]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from codl.cache.journal import Journal, read_journal
 from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
 
-_METHOD = 10
+_METHOD = 11
 """What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
@@ -46,6 +46,8 @@ class Sample:
     """When, in seconds of the Unix epoch."""
     repeat_of: float | None = None
     """When the case was measured before, if this is to see how well that repeats."""
+    are_constants_far: bool = False
+    """Whether they came from memory, and not from a cache that cores share."""
     is_chosen: bool = False
     """Whether the case was chosen because its like were predicted badly: it teaches, and examines nobody."""
 
@@ -177,6 +179,7 @@ def _read_sample(told: Mapping[str, Any]) -> Sample:
         rounds=int(told["rounds"]),
         at=float(told["at"]),
         repeat_of=None if told["repeat_of"] is None else float(told["repeat_of"]),
+        are_constants_far=bool(told["are_constants_far"]),
         is_chosen=bool(told["is_chosen"]),
     )
 

@@ -4,40 +4,37 @@ from collections.abc import Mapping
 from typing import Any
 
 from codl.catalog.layers import draw_values
+from codl.devices.loads import round_read
 from codl.devices.memory import Storage, allocate_host, place_in
 from codl.devices.opencl import Device
 from codl.ir.graph import FLOAT_BYTES, FloatArray
 from codl.ir.regions import Region
 
-_POOL, _POOLS = 1 << 21, 4
-"""Floats of a pool of small weights, and how many there are: they stay in the caches that cores share."""
-_MOST_LARGE = 1 << 27
-"""Floats of the pool of weights that are larger: more than caches that cores share hold."""
-_SHARE_OF_LARGE = 8
-"""That pool is no larger than the device's memory over this, unless one layer's weights are."""
+_NEAR = 1 << 21
+"""Floats of the memory of near weights, at least."""
+_MOST_FAR = 1 << 27
+"""Floats of the memory of far weights: more than caches that cores share hold."""
+_SHARE_OF_FAR = 8
+"""That memory is no larger than the device's memory over this, unless one layer's weights are."""
 _PAGE_FLOATS = 1 << 10
-"""Where larger weights may begin: of a page, and of what drivers want to be aligned."""
+"""Where far weights may begin: of a page, and of what drivers want to be aligned."""
 _LEAST_FLOATS = 1 << 24
 """Of activations: more than most operators have, so that few cases find the memory too small."""
-
-
-def are_large(floats: int) -> bool:
-    """Return whether so many weights come from memory, and not from a cache that cores share."""
-    return floats > _POOL
 
 
 class ConstantPool:
     """Random weights of a device, the same ones for many cases: making them takes longer than using them.
 
-    Small ones come from one pool after the other: in a network no operator finds its own where another one
-    has just walked, but most networks have all of theirs in the shared cache. Larger ones lie behind each
-    other in a pool of their own, and begin anew at its end: they are of networks whose weights leave that
-    cache before they are read again.
+    In a network whose weights all stay in the cache that cores share, an operator finds its own there, where
+    the last run has left them: near ones are read before each reading, and swept out of the core's own
+    caches. In others they come from memory: far ones lie behind each other, and begin anew at the end, so
+    that caches have lost them when they are wanted again.
 
     Source:
-        One core of a Granite Rapids, 3 x 3 of 192 and 128 channels in Inception v2 and ResNet-50: 331 and 405
-        us in the network; among 60 cases 425 to 520 and 420 to 510 from twelve pools of 8 MB, 360 and 408
-        from four.
+        One core of a Zen 4 beside others that share 32 MB with it, linear layers of one row. While small
+        weights took turns in four pools of 8 MB and those beyond that came from memory, the first 2 MB came
+        at 70 GB/s, 3 to 8 MB at 30 to 45, as far as other cases had walked: a third of them was predicted
+        within 10 %. Networks have all of theirs at 70 or at 33.
 
     Args:
         device: Where they are.
@@ -45,32 +42,33 @@ class ConstantPool:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._pools: list[tuple[Any, FloatArray]] = []
-        self._taken = 0
-        self._large: tuple[Any, FloatArray] | None = None
-        self._large_end = 0
+        self._near: tuple[Any, FloatArray] | None = None
+        self._far: tuple[Any, FloatArray] | None = None
+        self._far_end = 0
 
-    def take(self, floats: int) -> tuple[Any, FloatArray]:
-        """Return a buffer of at least so many values, and the same memory as an array where the host sees it.
+    def take_near(self, floats: int) -> tuple[Any, FloatArray]:
+        """Return a buffer of so many values or more, as `prepare_read` wants them, and the same as an array.
 
         Raises:
             DeviceError: The driver refused memory.
         """
-        if are_large(floats):
-            return self._take_large(floats)
-        if len(self._pools) < _POOLS:
-            self._pools.append(self._make(_POOL))
-        self._taken += 1
-        return self._pools[(self._taken - 1) % _POOLS]
+        floats = round_read(self._device, floats)
+        if self._near is None or self._near[1].size < floats:
+            self._near = self._make(max(_NEAR, floats))
+        return self._near
 
-    def _take_large(self, floats: int) -> tuple[Any, FloatArray]:
-        """Return the memory behind what was taken last, or the pool's first where that reaches too far."""
-        if self._large is None or self._large[1].size < floats:
-            most = self._device.info.global_memory_bytes // FLOAT_BYTES // _SHARE_OF_LARGE
-            self._large, self._large_end = self._make(max(floats, min(_MOST_LARGE, most))), 0
-        buffer, host = self._large
-        begin = self._large_end if self._large_end + floats <= host.size else 0
-        self._large_end = -(-(begin + floats) // _PAGE_FLOATS) * _PAGE_FLOATS
+    def take_far(self, floats: int) -> tuple[Any, FloatArray]:
+        """Return a buffer of so many values behind those taken last, at the first place where none are left.
+
+        Raises:
+            DeviceError: The driver refused memory.
+        """
+        if self._far is None or self._far[1].size < floats:
+            most = self._device.info.global_memory_bytes // FLOAT_BYTES // _SHARE_OF_FAR
+            self._far, self._far_end = self._make(max(floats, min(_MOST_FAR, most))), 0
+        buffer, host = self._far
+        begin = self._far_end if self._far_end + floats <= host.size else 0
+        self._far_end = -(-(begin + floats) // _PAGE_FLOATS) * _PAGE_FLOATS
         return buffer.get_sub_region(begin * FLOAT_BYTES, floats * FLOAT_BYTES), host[begin : begin + floats]
 
     def _make(self, floats: int) -> tuple[Any, FloatArray]:

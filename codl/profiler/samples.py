@@ -11,14 +11,31 @@ from codl.profiler.case import Case
 from codl.profiler.log import Sample
 
 
-def describe_boxes(layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo) -> Features:
-    """Return the features of boxes of a layer's output."""
+def describe_boxes(
+    layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo, *, are_constants_far: bool = False
+) -> Features:
+    """Return the features of boxes of a layer's output.
+
+    Args:
+        layer: The layer.
+        selection: What computes it.
+        out: The boxes.
+        info: The device.
+        are_constants_far: Whether the layer's constants come from memory.
+    """
     graph = layer.make_graph()
     node = graph.nodes[-1]
     batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
     crossing = find_crossing(node, graph, out)
     epilogues = Epilogues.of(layer.epilogue)
-    return extract_features(batches, selection.parameters, info, epilogues=epilogues, crossing=crossing)
+    return extract_features(
+        batches,
+        selection.parameters,
+        info,
+        epilogues=epilogues,
+        crossing=crossing,
+        far_share=float(are_constants_far),
+    )
 
 
 def restore_case(sample: Sample, row: Implementation) -> Case:
@@ -27,4 +44,5 @@ def restore_case(sample: Sample, row: Implementation) -> Case:
         layer=parse_layer(sample.layer),
         selection=Selection(implementation=row, parameters=sample.parameters),
         region=Region(sample.begin, sample.end),
+        are_constants_far=sample.are_constants_far,
     )

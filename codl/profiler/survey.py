@@ -12,11 +12,10 @@ import numpy as np
 from codl.devices.awake import attentive_host
 from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
-from codl.devices.reference import CACHED_BYTES
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
 from codl.latency.profile import COMPUTE, MEMORY, digest_implementation
-from codl.profiler.case import Case, PreparedCase, count_bytes
+from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample
 from codl.profiler.pools import ActivationPool, ConstantPool
@@ -117,7 +116,7 @@ class Survey:
             self.device.store_programs(only_quickly=True)
             turns = [entries[place] for place in rng.permutation(len(entries))]
             # What walks through memory leaves nothing in the caches for those behind it.
-            self._take_turns(sorted(turns, key=lambda entry: entry.row.has_large_weights))
+            self._take_turns(sorted(turns, key=lambda entry: entry.task.case.are_constants_far))
             done = [entry for entry in entries if self._is_done(entry)]
             entries = [entry for entry in entries if entry not in done]
             yield from map(self._make_sample, done)
@@ -167,7 +166,7 @@ class Survey:
         seconds, spread = self._find_quiet(entry.readings)
         stream_seconds, _ = self._find_quiet(tuple(self._streamed)[-_RECENT:])
         ratios = {COMPUTE: self.count_references(seconds), MEMORY: seconds / stream_seconds}
-        beyond_bytes = max(0.0, count_bytes(case, self.device.info) - CACHED_BYTES)
+        memory_bytes = max(0.0, count_memory_bytes(case, self.device.info))
         return Sample(
             key=case.key,
             row=row.name,
@@ -177,11 +176,12 @@ class Survey:
             begin=case.region.begin,
             end=case.region.end,
             ratios={name: max(value, 1e-9) for name, value in ratios.items()},
-            memory_share=min(1.0, beyond_bytes / STREAM_BYTES * stream_seconds / seconds),
+            memory_share=min(1.0, memory_bytes / STREAM_BYTES * stream_seconds / seconds),
             spread=round(spread, 4),
             rounds=len(entry.readings),
             at=time.time(),
             repeat_of=entry.task.repeat_of,
+            are_constants_far=case.are_constants_far,
             is_chosen=entry.task.is_chosen,
         )
 

@@ -130,11 +130,12 @@ def _merge_repeats(
 
 
 def _group_key(sample: Sample) -> tuple[str, str]:
-    return json.dumps(sample.layer), json.dumps(sorted(sample.parameters.items()))
+    told = [sorted(sample.parameters.items()), sample.are_constants_far]
+    return json.dumps(sample.layer), json.dumps(told)
 
 
 def _group(ordered: Sequence[Sample]) -> list[list[Sample]]:
-    """Return runs of samples that one launch description covers."""
+    """Return runs of samples that one launch description covers, with constants as far as each other's."""
     groups: list[list[Sample]] = []
     for sample in ordered:
         if groups and _group_key(groups[-1][0]) == _group_key(sample):
@@ -147,7 +148,8 @@ def _group(ordered: Sequence[Sample]) -> list[list[Sample]]:
 def _describe(samples: Sequence[Sample], row: Implementation, info: DeviceInfo) -> Features:
     layer = parse_layer(samples[0].layer)
     selection = Selection(implementation=row, parameters=samples[0].parameters)
-    return describe_boxes(layer, selection, Boxes.of([Region(s.begin, s.end) for s in samples]), info)
+    boxes = Boxes.of([Region(s.begin, s.end) for s in samples])
+    return describe_boxes(layer, selection, boxes, info, are_constants_far=samples[0].are_constants_far)
 
 
 @cache

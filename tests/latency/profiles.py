@@ -37,6 +37,7 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
         repeatability_pm10=0.95,
         reference_us={"compute": 1000.0, "memory": 2000.0},
         bandwidth_bytes_per_us=10000.0,
+        shared_cache_bytes=1 << 30,
         launch_us=1.0,
         wait_us=11.0,
         rows={

@@ -190,6 +190,8 @@ def test_hostile_predictors_are_refused(folder: Path, change: Callable[[Told], N
         _set("launch_us", value=-1),
         _set("launch_us", value=1e308),
         _set("bandwidth_bytes_per_us", value=0),
+        _set("shared_cache_bytes", value=-1),
+        _set("shared_cache_bytes", value=1.5),
         _set("repeatability_pm10", value="much"),
         _set("reference_us", value={"compute": 1}),
         _set("reference_us", "memory", value=0),

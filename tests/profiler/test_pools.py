@@ -5,6 +5,7 @@ import pyopencl as cl
 import pytest
 
 from codl.devices.drivers import OpenedDevice
+from codl.devices.loads import prepare_read, round_read
 from codl.devices.memory import Storage
 from codl.devices.opencl import Device, open_device
 from codl.ir.regions import Region
@@ -48,20 +49,27 @@ def test_who_needs_more_leaves_others_theirs(device: Device) -> None:
     assert pool.take_scratch(100) is not pool.take_scratch(1000)
 
 
-def test_small_weights_come_from_pools_in_turns(device: Device) -> None:
+def test_near_weights_are_all_the_same(device: Device) -> None:
     pool = ConstantPool(device)
-    first, second = pool.take(100), pool.take(100)
-    assert first[0] is not second[0]
-    assert first[1].size >= 100
+    first, second = pool.take_near(100), pool.take_near(1000)
+    assert first[0] is second[0]
+    assert first[1].size >= 1000
 
 
-def test_large_weights_lie_behind_each_other_and_begin_anew(
+def test_near_weights_may_be_more_than_there_are(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codl.profiler.pools._NEAR", 64)
+    pool = ConstantPool(device)
+    few, many = pool.take_near(64), pool.take_near(100_001)
+    assert many[1].size == round_read(device, 100_001) >= 100_001
+    assert few[1].size == round_read(device, 64)
+
+
+def test_far_weights_lie_behind_each_other_and_begin_anew(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codl.profiler.pools._POOL", 64)
-    monkeypatch.setattr("codl.profiler.pools._MOST_LARGE", 10_000)
+    monkeypatch.setattr("codl.profiler.pools._MOST_FAR", 10_000)
     pool = ConstantPool(device)
-    taken = [pool.take(floats) for floats in (3000, 5000, 1000, 8000)]
+    taken = [pool.take_far(floats) for floats in (3000, 5000, 1000, 8000)]
     for floats, (buffer, host) in zip((3000, 5000, 1000, 8000), taken, strict=True):
         assert host.size == floats
         assert buffer.size == 4 * floats
@@ -70,4 +78,14 @@ def test_large_weights_lie_behind_each_other_and_begin_anew(
         np.testing.assert_array_equal(found, host)
     places = [buffer.offset // 4 for buffer, _ in taken]
     assert places == [0, 3072, 8192, 0]
-    assert pool.take(20_000)[1].size == 20_000
+    assert pool.take_far(20_000)[1].size == 20_000
+
+
+def test_reading_leaves_a_buffer_as_it_is(device: Device) -> None:
+    _, host = pool = ConstantPool(device).take_near(5000)
+    before = host.copy()
+    prepare_read(device, pool[0], 5000)()
+    device.finish()
+    found = np.empty(host.size, np.float32)
+    cl.enqueue_copy(device.queue, found, pool[0])
+    np.testing.assert_array_equal(found, before)

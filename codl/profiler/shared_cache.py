@@ -1,0 +1,45 @@
+"""What a cache that cores share keeps from one run of a network to the next, as long as others use it too."""
+
+import numpy as np
+
+from codl.devices.loads import prepare_read, round_read
+from codl.devices.opencl import Device
+from codl.devices.stopwatch import Stopwatch
+from codl.ir.graph import FLOAT_BYTES
+
+_WALKS = tuple(1 << power for power in range(22, 30))
+"""Bytes that are walked twice to find what a shared cache holds; the least is more than a core's own has."""
+_SHARE_OF_MEMORY = 8
+_LOOKS = 9
+_LEAST_GAIN = 1.2
+"""By how much a cache that counts is faster than memory."""
+_HALF_MISSED = 1.5
+"""Walks so many times as long as a cache holds miss it half of the time, see `latency.amounts.far`."""
+
+
+def measure_shared_cache(device: Device) -> int:
+    """Return how many bytes a cache keeps from one walk to the next, 0 where memory is as fast.
+
+    What other programs leave of a cache that cores share counts, not its size.
+
+    Raises:
+        DeviceError: The driver refused memory.
+
+    Source:
+        Walks of growing length, each right after one like it: the length halfway between the rate of the
+        shortest and of the longest.
+    """
+    stopwatch = Stopwatch(device)
+    timed, most = stopwatch.device, device.info.global_memory_bytes // _SHARE_OF_MEMORY
+    sizes = [size for size in _WALKS if size <= max(most, 2 * _WALKS[0])]
+    buffer = timed.allocate(round_read(timed, sizes[-1] // FLOAT_BYTES))
+    timed.fill(buffer, 1.0)
+    calls = [prepare_read(timed, buffer, size // FLOAT_BYTES) for size in sizes]
+    looks = [[stopwatch.time([call], before=[call]) for call in calls] for _ in range(_LOOKS)]
+    rates = np.array(sizes) / np.maximum(np.median(looks, axis=0), 1e-9)
+    if rates[0] < _LEAST_GAIN * rates[-1]:
+        return 0
+    middle = float(np.sqrt(rates[0] * rates[-1]))
+    after = int(np.argmax(rates < middle))
+    passed = (rates[after - 1] - middle) / (rates[after - 1] - rates[after])
+    return int(sizes[after - 1] * 2**passed / _HALF_MISSED)
