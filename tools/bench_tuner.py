@@ -5,7 +5,8 @@ layers that codl ships. Every candidate of it is measured; the search that prune
 very measurements, and the winners of both are measured side by side.
 
 With a log a study that is ended goes on where it was. Several processes may share the candidates of one, each
-on cores of its own that are no threads of another's cores, or bounds come out too slow; whoever comes after them without a part measures what is left and tells the result.
+on cores of its own that are no threads of another's cores, or bounds come out too slow. Whoever comes after
+them without a part measures what is left and tells the result.
 
 Example:
     python tools/bench_tuner.py --device intel-cpu --shapes 5
