@@ -197,13 +197,18 @@ def _row_major(shape: Shape) -> tuple[int, ...]:
 
 def count_memory_bytes(case: Case, info: DeviceInfo) -> float:
     """Return about how many bytes of what a case reads and writes pass between caches and memory."""
-    moved = float(sum(batch.read_bytes[0] + batch.written_bytes[0] for batch in _describe(case, info)))
-    return max(count_constant_bytes(case, info) if case.are_constants_far else 0.0, moved - CACHED_BYTES)
+    batches = _describe(case, info)
+    moved = float(sum(batch.read_bytes[0] + batch.written_bytes[0] for batch in batches))
+    return max(_sum_constants(batches) if case.are_constants_far else 0.0, moved - CACHED_BYTES)
 
 
 def count_constant_bytes(case: Case, info: DeviceInfo) -> float:
     """Return how many bytes of packed constants a case reads, those apart that no kernel packs."""
-    return float(sum(count_constants(batch)[0] for batch in _describe(case, info)))
+    return _sum_constants(_describe(case, info))
+
+
+def _sum_constants(batches: Sequence[LaunchBatch]) -> float:
+    return float(sum(count_constants(batch)[0] for batch in batches))
 
 
 def _describe(case: Case, info: DeviceInfo) -> tuple[LaunchBatch, ...]:

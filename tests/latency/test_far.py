@@ -26,7 +26,7 @@ NODE, GRAPH = SAMPLE.node, SAMPLE.graph
     ("constants", "cache", "share"),
     [(10, 20, 0), (20, 20, 0), (30, 20, 0.5), (40, 20, 1), (900, 20, 1), (900, 0, 0), (0, 20, 0)],
 )
-def test_what_a_cache_does_not_hold_is_far(constants: float, cache: float, share: float) -> None:
+def test_what_a_cache_does_not_hold_is_far(constants: float, cache: int, share: float) -> None:
     assert find_far_share(constants, cache) == share
 
 

@@ -12,6 +12,7 @@ from codl.assets import profiles_dir
 from codl.errors import ProfileError
 from codl.latency.features import Counting
 from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
+from codl.latency.profile import Origin
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import QUALITY, make_profile
 
@@ -52,6 +53,13 @@ def test_layers_of_older_files_are_read(folder: Path) -> None:
     path.write_text(json.dumps(told))
 
     assert load_profile(folder).rows[ROW].layers == {MARK: 0.125, "f" * 10: -0.5}
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_shipped_profiles_are_of_the_present_kernels(folder: Path) -> None:
+    """Whoever edits a kernel or a feature measures anew, or renews digests where all features are equal."""
+    profile = load_profile(folder)
+    assert profile.origin is Origin.SIMULATED or profile.find_stale() == ()
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)

@@ -16,7 +16,7 @@ from codl.latency.amounts.work import Work
 
 _REUSE_KNEES = {"32KiB": 1 << 15, "512KiB": 1 << 19, "2MiB": 1 << 21}
 """Sizes of caches that may hold the constants that a tile reads until the next one reads them again."""
-_PACES = {"2B": 2.0, "4B": 4.0, "8B": 8.0}
+PACES = {"2B": 2.0, "4B": 4.0, "8B": 8.0}
 """Bytes that memory delivers while a core computes one product of vectors.
 
 Source: present CPUs, 10 to 20 GB/s beside 3 to 7 products a nanosecond.
@@ -133,7 +133,7 @@ def _list_paced(batch: LaunchBatch, products: Amounts) -> Mapping[str, Amounts]:
     Both go on at once, and the slower one counts: where few tiles share each panel, that is the memory.
     """
     constants = count_constants(batch)
-    return {f"paced_{name}": np.maximum(constants, paced * products) for name, paced in _PACES.items()}
+    return {f"paced_{name}": np.maximum(constants, paced * products) for name, paced in PACES.items()}
 
 
 def _list_stores(
