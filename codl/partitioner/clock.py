@@ -203,6 +203,23 @@ def find_meeting_us(
     )
 
 
+def find_meeting_doubt_us(predictors: Sequence[Predictor], *, is_signalled: bool = False) -> float:
+    """Return by how much one meeting of all devices may last longer than most: to the 95th percentile.
+
+    Args:
+        predictors: One for each device of the plan; of one alone it is nothing.
+        is_signalled: Whether devices wait for each other, and not the host.
+
+    Raises:
+        ProfileError: Two of them were never measured together.
+    """
+    found = [
+        one.find_meeting(other.profile.name, is_signalled=is_signalled)
+        for one, other in combinations(predictors, 2)
+    ]
+    return max((meeting.p95_us - meeting.median_us for meeting in found), default=0.0)
+
+
 def _list_disturbers(predictors: Sequence[Predictor]) -> list[list[tuple[int, Slowdown]]]:
     """Return by device those that slow it down, with how much."""
     tables = read_slowdowns(predictors)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from math import hypot, sqrt
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.partitioner.beam import BEAM
 from codl.partitioner.chains import ChainBatch
+from codl.partitioner.clock import find_meeting_doubt_us
 from codl.partitioner.cost import Pricer
 from codl.partitioner.dominance import Ways
 from codl.partitioner.dynamic import DynamicProgram
@@ -106,8 +108,11 @@ class Planner:
         splits = [replace(plan, planner=method) for plan in found]
         splits[:2] = sorted(splits[:2], key=lambda plan: plan.predicted_us or 0.0)
         splits[1:] = sorted(splits[1:], key=lambda plan: plan.predicted_us or 0.0)
-        least = best_us * (1 - max(_LEAST_GAIN, self.uncertainty))
-        worthy = [plan for plan in splits if (plan.predicted_us or 0.0) < least]
+        worthy = [
+            plan
+            for plan in splits
+            if (plan.predicted_us or 0.0) + self._find_doubt_us(plan, best_us) < best_us
+        ]
         is_split = splits[:1] == worthy[:1] != []
         if is_split and most == 1:  # nobody asks for the others
             return [replace(splits[0], best_single_us=best_us)]
@@ -118,6 +123,18 @@ class Planner:
         rest = [plan for plan in splits if plan not in worthy]
         ranked = [*worthy, single] if is_split else [single, *worthy]
         return [replace(plan, best_single_us=best_us) for plan in (*ranked, *rest)]
+
+    def _find_doubt_us(self, plan: Plan, best_us: float) -> float:
+        """Return what a plan must gain over the best device alone, which takes ``best_us``, to be believed.
+
+        Meetings last longer than expected now and then; where there are many, that evens out.
+        """
+        ending, inner = (
+            find_meeting_doubt_us(self.predictors, is_signalled=is_signalled)
+            for is_signalled in (False, self.arrangement.signals)
+        )
+        meetings = sum((step.sync_us or 0.0) > 0 for step in plan.steps)
+        return hypot(max(_LEAST_GAIN, self.uncertainty) * best_us, ending, inner * sqrt(max(meetings - 1, 0)))
 
     @cached_property
     def uncertainty(self) -> float:

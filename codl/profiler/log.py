@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,16 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    """What a driver took beside kernels in one look, in us."""
+
+    launch_us: float
+    """One more launch in a busy queue."""
+    wait_us: float
+    """Starting and waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """What a log holds."""
 
@@ -61,6 +71,8 @@ class History:
     """Quiet times in us of each complete campaign."""
     ended_at: float
     """When the last complete campaign ended, in seconds of the Unix epoch; 0 for none."""
+    overheads: list[Overhead] = field(default_factory=list)
+    """Each look at them, of all campaigns."""
 
 
 class SampleLog:
@@ -101,6 +113,11 @@ class SampleLog:
         """Add that a campaign is complete, and what the reference kernels took when the machine was quiet."""
         with self._explained():
             self._journal.append({"end": time.time(), "references": dict(references)})
+
+    def append_overhead(self, overhead: Overhead) -> None:
+        """Add a look at what the driver takes beside kernels."""
+        with self._explained():
+            self._journal.append({"overhead": asdict(overhead)})
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -146,6 +163,7 @@ def read_log(path: Path) -> History:
     """
     samples: list[Sample] = []
     references: list[Mapping[str, float]] = []
+    overheads: list[Overhead] = []
     ended_at = 0.0
     try:
         for told in read_journal(path):
@@ -153,6 +171,8 @@ def read_log(path: Path) -> History:
                 if "end" in told:
                     references.append(_positive(told["references"]))
                     ended_at = float(told["end"])
+                elif "overhead" in told:
+                    overheads.append(_read_overhead(told["overhead"]))
                 else:
                     samples.append(_read_sample(told["sample"]))
             except (ValueError, KeyError, TypeError, AttributeError):
@@ -161,7 +181,14 @@ def read_log(path: Path) -> History:
         raise ProfileError(
             f"{path}: got {error}, expected samples; mend its permissions or remove it"
         ) from error
-    return History(samples=samples, references=references, ended_at=ended_at)
+    return History(samples=samples, references=references, ended_at=ended_at, overheads=overheads)
+
+
+def _read_overhead(told: Mapping[str, Any]) -> Overhead:
+    overhead = Overhead(launch_us=float(told["launch_us"]), wait_us=float(told["wait_us"]))
+    if not all(isfinite(us) and us >= 0 for us in (overhead.launch_us, overhead.wait_us)):
+        raise ValueError("a time that is none")
+    return overhead
 
 
 def _read_sample(told: Mapping[str, Any]) -> Sample:

@@ -20,6 +20,7 @@ from codl.ir.regions import Region
 from codl.latency.linear import LinearModel
 from codl.profiler.fit import fit_linear
 from codl.profiler.guard import Guard
+from codl.profiler.log import Overhead
 from codl.profiler.watch import Watch
 
 _FEW, _MANY = 16, 40
@@ -49,8 +50,8 @@ _US = 1e6
 Row = Callable[[], float]
 
 
-def measure_launches(device: Device) -> tuple[float, float]:
-    """Return in us what one more launch adds to a busy queue, and what starting and waiting take.
+def measure_launches(device: Device) -> Overhead:
+    """Return what one more launch adds to a busy queue, and what starting and waiting take.
 
     The first is what passes between kernels, and by how much kernels take longer while the host hands over
     more: it may itself be a thread of the device.
@@ -80,7 +81,7 @@ def measure_launches(device: Device) -> tuple[float, float]:
         prepare=partial(play, scripts["wait"], (timed,)),
     )
     added = (found["many"].rest - found["few"].rest) / (_MANY - _FEW) + _find_loss(timed, call)
-    return max(0.0, added * _US), found["wait"].rest * _US
+    return Overhead(launch_us=max(0.0, added * _US), wait_us=max(0.0, found["wait"].rest * _US))
 
 
 def _find_loss(device: Device, call: Callable[[], Any]) -> float:

@@ -17,6 +17,7 @@ def make_predictors(
     *,
     slower: float = 1.0,
     meeting_us: float = MEETING_US,
+    meeting_p95_us: float | None = None,
     signal_us: float | None = None,
     slowdown: float = 1.0,
     rmspe: float = 0.07,
@@ -27,6 +28,7 @@ def make_predictors(
     Args:
         slower: Time of the last one's kernels over that of the others'.
         meeting_us: What a meeting of two costs.
+        meeting_p95_us: What it costs at the 95th percentile; twice as much by default.
         signal_us: The same where they wait for each other by themselves; None where they cannot.
         slowdown: How much slower each is beside another.
         rmspe: Error of the predictions.
@@ -36,7 +38,8 @@ def make_predictors(
     for name in names:
         info = replace(device_info(8), name=name)
         profile = make_profile(info)
-        meeting = Meeting(median_us=meeting_us, p95_us=2 * meeting_us, samples=400)
+        p95_us = 2 * meeting_us if meeting_p95_us is None else meeting_p95_us
+        meeting = Meeting(median_us=meeting_us, p95_us=p95_us, samples=400)
         neighbour = Neighbour(
             slowdown=((slowdown, slowdown), (slowdown, slowdown)),
             meeting=meeting,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codl.errors import ProfileError
-from codl.profiler.log import History, Sample, SampleLog, read_log
+from codl.profiler.log import History, Overhead, Sample, SampleLog, read_log
 from tests.processes import run_python
 
 
@@ -51,6 +51,18 @@ def test_end_of_a_campaign_survives(tmp_path: Path) -> None:
 
     assert history.references == [{"compute": 1000.0, "memory": 2000.0}]
     assert history.ended_at > 0
+
+
+def test_looks_at_overheads_survive(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    looks = [Overhead(launch_us=3.5, wait_us=9.4), Overhead(launch_us=7.7, wait_us=25.2)]
+    with SampleLog(path) as log:
+        for look in looks:
+            log.append_overhead(look)
+    with path.open("a") as lines:
+        lines.write('{"overhead": {"launch_us": -1.0, "wait_us": 9.4}}\n{"overhead": {"launch_us": 3.5}}\n')
+
+    assert read_log(path).overheads == looks
 
 
 def test_no_log_is_an_empty_one(tmp_path: Path) -> None:
