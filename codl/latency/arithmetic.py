@@ -8,7 +8,6 @@ import numpy as np
 from codl.catalog.spec import Selection
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat, Conv2d, Pool2d, Reshape, Resize2d, ResizeMode, Unary
-from codl.ir.stacking import join_boxes
 from codl.latency.predictor import Predictor, Times
 from codl.latency.question import Question
 
@@ -55,7 +54,7 @@ def predict_arithmetic(
     places = sorted({place for place, _ in told})
     counts = [questions[place].out.count for place in places]
     each = [count_value_flops(questions[place].node, graph) or 0 for place in places]
-    flops = join_boxes([questions[place].out for place in places]).size * np.repeat(each, counts)
+    flops = np.concatenate([questions[place].out.size for place in places]) * np.repeat(each, counts)
     parts = dict(zip(places, np.split(flops, np.cumsum(counts[:-1])), strict=True))
     return {(place, device): parts[place] * flop_us for (place, device), flop_us in told.items()}
 

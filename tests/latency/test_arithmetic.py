@@ -16,7 +16,7 @@ from codl.latency.predictor import Predictor
 from codl.latency.question import Question
 from codl.latency.questions import answer_questions
 from codl.latency.store import SIMULATED
-from tests.catalog.nodes import NODES, Sample, device_info
+from tests.catalog.nodes import NODES, Sample, device_info, sample
 from tests.latency.profiles import make_profile
 
 TOLD = {
@@ -74,6 +74,21 @@ def test_arithmetic_tells_the_times_that_descriptions_tell(name: str) -> None:
     assert np.array_equal(np.stack([computed[0, 0], computed[0, 1]]), described.us)
     assert np.array_equal(found.us, described.us)
     assert np.array_equal(found.uncertainties, described.uncertainties)
+
+
+def test_arithmetic_tells_times_of_tensors_of_several_ranks_at_once() -> None:
+    predictors = _load_simulated()
+    known = [
+        sample(Unary(), {"x": shape}, (), shape, "elementwise_unary__buffer")
+        for shape in ((1, 24), (1, 8, 6, 6))
+    ]
+    questions = [_ask(one, predictors) for one in known]
+
+    together = predict_arithmetic(questions, known[0].graph, predictors)
+
+    for place, question in enumerate(questions):
+        alone = predict_arithmetic([question], known[place].graph, predictors)
+        assert all(np.array_equal(together[place, device], alone[0, device]) for device in (0, 1))
 
 
 def test_arithmetic_alone_tells_nothing_of_a_measured_device() -> None:
