@@ -53,6 +53,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
         rows=height * width,
         channels=outputs // op.groups,
         depth=graph.shape(node.inputs[1])[1],
+        pitch=op.stride[1] * graph.shape(node.inputs[0])[1],
     )
     return {**tile, "FETCH": _choose_fetch(node, graph, info)}
 
