@@ -46,9 +46,10 @@ _WAYS, _WAY_FLOATS = 8, 1024
 _CROWD_COST = 0.64
 """Cycles in a step of K, for the square of how many rows of a tile are more than that cache keeps.
 
-Source: 1x1 convolutions 1024 and 2048 to 256 channels over 14 x 14, both cores of a Zen 4, Intel's driver: tiles of
-9, 10, 12 and 14 rows take 1.04, 1.13, 1.38 and 1.82 times as long a product as with 1040 channels, of 8 and
-fewer as long; with PoCL 14 rows take 1.33.
+Source:
+    1x1 convolutions of 1024 and 2048 to 256 channels over 14 x 14, both cores of a Zen 4, Intel's driver:
+    tiles of 9, 10, 12 and 14 rows take 1.04, 1.13, 1.38 and 1.82 times as long as with 1040 channels,
+    of 8 and fewer as long; with PoCL 14 rows take 1.33.
 """
 _LEAST_STEPS, _LEAST_STEPS_FEW = 1024, 4096
 """Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles.
@@ -125,8 +126,8 @@ class Tiles:
     ) -> npt.NDArray[np.float64]:
         """Return what one group costs: with few tiles some of the units wait for the others' last one.
 
-        Rows of the input that lie a ``pitch`` apart may crowd a few places of the first-level cache, which then
-        loses each line before all of its values were used.
+        Rows of the input that lie a ``pitch`` apart may crowd a few places of the first-level cache, which
+        then loses each line before all of its values were used.
         """
         tiles = -(-rows // self.rows) * -(-channels // self.channels)
         tiles = -(-tiles // units) * units

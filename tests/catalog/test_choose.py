@@ -69,6 +69,22 @@ def _choose_streams(rows: int, kind: DeviceKind) -> int:
     return choose(graph.nodes[0], graph, device).parameters["STREAMS"]
 
 
+def test_rows_that_crowd_a_few_places_of_the_cache_are_few() -> None:
+    rows = {inputs: _choose_rows(inputs, 1) for inputs in (512, 1024, 1040, 2048)}
+    assert max(rows[inputs] for inputs in (1024, 2048)) <= 8 < rows[1040]
+    assert rows[512] == _choose_rows(528, 1)
+    assert _choose_rows(512, 2) <= 8
+
+
+def _choose_rows(inputs: int, stride: int) -> int:
+    """Return the pixels of a tile of a 1x1 convolution to 14 x 14 pixels of 256 channels."""
+    size = 14 * stride
+    shapes: dict[str, Shape] = {"x": (1, inputs, size, size), "w": (256, inputs, 1, 1)}
+    computed = sample(Conv2d(kernel=(1, 1), stride=(stride, stride)), shapes, ("w",), (1, 256, 14, 14), "")
+    device = replace(device_info(vector_width=16), units=2)
+    return choose(computed.node, computed.graph, device).parameters["MR"]
+
+
 def test_many_filters_take_small_tiles_of_a_small_image_where_registers_are_many() -> None:
     assert [_choose_tile(*case, width=16) for case in ((128, 256, 14), (512, 512, 14))] == [4, 2]
     assert [_choose_tile(*case, width=8) for case in ((128, 256, 14), (512, 1024, 14))] == [4, 4]

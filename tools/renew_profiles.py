@@ -1,0 +1,134 @@
+"""Renew the digests of shipped profiles after an edit that changes no feature.
+
+A profile's row is bound to the files that describe its launches: any edit of those makes it stale, also one
+that counts as before. This counts the features of the workload's layers, whole and cut, in an older checkout
+and in this one, with the same parameters. Rows whose kernels are the same and whose features are equal bit by
+bit get the digest of today, if the profile was of the older checkout. Others are left to
+`codl profile --stale`.
+
+Example:
+    git worktree add ../before HEAD~1 && python tools/renew_profiles.py ../before
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+Counted = dict[str, list[str]]
+"""Row -> its digest, and those of its sources and of its features."""
+
+
+def main() -> int:
+    """Renew what can be renewed; print the rows that stay stale."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", type=Path, metavar="DIR", help="a checkout from before the edit")
+    parser.add_argument("--count", type=Path, metavar="CASES", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.count is not None:
+        print(json.dumps(count(json.loads(args.count.read_text()))))
+        return 0
+    from codl.latency.files import PREDICTORS_FILE  # not in the checkout from before, which `--count` imports
+
+    for folder in sorted(path.parent for path in ROOT.glob(f"profiles/*/{PREDICTORS_FILE}")):
+        cases = json.dumps({"profile": str(folder), "cases": list(list_cases(folder))})
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(cases)
+            file.flush()
+            old, new = (count_in(root, Path(file.name)) for root in (args.before.resolve(), ROOT))
+        renew(folder / PREDICTORS_FILE, old, new)
+    return 0
+
+
+def list_cases(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield a profile's rows with the layers they accept, and the parameters they take today."""
+    from codl.latency.files import load_profile
+    from codl.profiler.training import _ROWS
+    from codl.profiler.workload import load_pairs, load_workload
+
+    info = load_profile(folder).info
+    for layer in (*load_workload(), *load_pairs()):
+        graph = layer.make_graph()
+        for row in _ROWS.values():
+            taken = len(graph.nodes) == 1 + row.taken
+            parameters = row.accepts(graph.nodes[-1], graph, info) if taken else None
+            if parameters is not None:
+                yield {"row": row.name, "layer": json.loads(layer.key), "parameters": dict(parameters)}
+
+
+def count_in(root: Path, cases: Path) -> Counted:
+    """Return what a checkout counts for cases."""
+    found = subprocess.run(
+        [sys.executable, __file__, str(root), "--count", str(cases)],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    told: Counted = json.loads(found.stdout)
+    return told
+
+
+def count(told: dict[str, Any]) -> Counted:
+    """Return what the codl that is imported counts for cases."""
+    from codl.catalog.layers import parse_layer
+    from codl.catalog.source import read_source
+    from codl.catalog.spec import Selection
+    from codl.ir.boxes import Boxes, Region
+    from codl.latency.files import load_profile
+    from codl.latency.profile import digest_implementation
+    from codl.profiler.samples import describe_boxes
+    from codl.profiler.training import _ROWS
+
+    info = load_profile(Path(told["profile"])).info
+    features: dict[str, Any] = {}
+    for case in told["cases"]:
+        row, layer = _ROWS[case["row"]], parse_layer(case["layer"])
+        whole = Region.whole(layer.output)
+        middles = [(axis, length // 3) for axis, length in enumerate(layer.output) if length >= 3]
+        cuts = [whole.cut(axis, low, high) for axis, at in middles for low, high in ((0, at), (at, 2 * at))]
+        selection = Selection(implementation=row, parameters=case["parameters"])
+        boxes = Boxes.of([whole, *cuts])
+        found = describe_boxes(layer, selection, boxes, info, are_constants_far=True)
+        digest = features.setdefault(row.name, hashlib.sha256())
+        for name in sorted(found.names):
+            digest.update(name.encode() + found.columns[name].astype("f8").tobytes())
+    return {
+        name: [
+            digest_implementation(_ROWS[name]),
+            _hash("".join(map(read_source, (_ROWS[name].source, *_ROWS[name].other_sources)))),
+            digest.hexdigest(),
+        ]
+        for name, digest in features.items()
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def renew(path: Path, old: Counted, new: Counted) -> None:
+    """Write today's digests into a profile, row by row; print those that stay stale."""
+    text = path.read_text()
+    for name, row in json.loads(text)["rows"].items():
+        today, before = new.get(name), old.get(name)
+        if today is None or row["digest"] == today[0]:
+            continue
+        if before is not None and row["digest"] == before[0] and before[1:] == today[1:]:
+            text = text.replace(f'"{row["digest"]}"', f'"{today[0]}"')
+            print(f"{path.parent.name}: {name} renewed")
+        else:
+            print(f"{path.parent.name}: {name} stays stale")
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
