@@ -31,8 +31,13 @@ def name_folder(info: DeviceInfo) -> str:
 
 
 def shipped_path(info: DeviceInfo) -> Path:
-    """Return where a database of this device would ship with codl."""
-    return profiles_dir() / name_folder(info) / _FILE
+    """Return where a database of this device would ship with codl.
+
+    What is best on one generation of processors may not be on the next one, which bears the same name on
+    virtual machines: so the folder ends with the generation, such as `_g25-17`, where it is known.
+    """
+    generation = f"_g{info.generation.replace('.', '-')}" if info.generation else ""
+    return profiles_dir() / f"{name_folder(info)}{generation}" / _FILE
 
 
 def user_path(info: DeviceInfo) -> Path:

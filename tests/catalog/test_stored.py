@@ -42,6 +42,15 @@ def test_the_users_own_wins() -> None:
     assert load_databases([INFO])["here-cpu"] == database_of(other, own)
 
 
+def test_what_ships_is_of_one_generation_of_processors() -> None:
+    fourth, fifth = (replace(INFO, generation=generation) for generation in ("25.17", "26.2"))
+    shipped_path(fourth).parent.mkdir()
+    shipped_path(fourth).write_text(format_database(database_of(entry_for(CASE)), fourth))
+
+    assert load_database(fourth) == database_of(entry_for(CASE))
+    assert load_database(fifth) == load_database(INFO) == EMPTY
+
+
 def test_a_changed_file_is_read_again() -> None:
     assert load_database(INFO) == EMPTY
     user_path(INFO).write_text(format_database(database_of(entry_for(CASE)), INFO))
