@@ -104,14 +104,23 @@ def check_device(profile: DeviceProfile, info: DeviceInfo) -> None:
 
 
 def find_relative(info: DeviceInfo) -> DeviceProfile | None:
-    """Return the shipped profile of the most similar device of the same driver and kind, or None."""
+    """Return the shipped profile of the most similar device of the same driver and kind, or None.
+
+    Most of all vectors count, then the processor, then how many units it has.
+    """
     found = []
     for folder in sorted(profiles_dir().iterdir()):
         if not (folder / DEVICE_FILE).is_file():
             continue
         profile = load_profile(folder)
         if profile.key.driver == info.driver and profile.key.kind == str(info.kind):
-            unlike = (profile.key.vector_width != info.vector_width, abs(profile.key.units - info.units))
+            key = profile.key
+            unlike = (
+                key.vector_width != info.vector_width,
+                key.device_name != info.device_name,
+                key.generation != info.generation,
+                abs(key.units - info.units),
+            )
             found.append((unlike, folder.name, profile))
     return min(found, key=lambda item: item[:2])[2] if found else None
 

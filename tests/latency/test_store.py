@@ -108,6 +108,17 @@ def test_relative_has_the_same_driver_and_kind_and_the_nearest_width(shipped: Pa
     assert relative.key.device_name == "d"
 
 
+def test_relative_is_the_same_processor_where_one_is_known(shipped: Path) -> None:
+    for name, generation, units in (("a", "25.17", 2), ("mine", "25.1", 1), ("mine", "25.17", 1)):
+        info = replace(INFO, device_name=name, generation=generation, units=units)
+        save_profile(make_profile(info), shipped / f"{name}-{generation}")
+
+    relative = find_relative(replace(INFO, device_name="mine", generation="25.17", units=2))
+
+    assert relative is not None
+    assert (relative.key.device_name, relative.key.generation) == ("mine", "25.17")
+
+
 def test_borrowed_profile_is_scaled_by_the_references() -> None:
     relative = make_profile(replace(INFO, device_name="another"))
 
