@@ -1,9 +1,9 @@
 """Renew the digests of shipped profiles after an edit that changes no feature.
 
 A profile's row is bound to the files that describe its launches: any edit of those makes it stale, also one
-that counts as before. This counts the features of the workload's layers, whole and cut, in an older checkout
-and in this one, with the same parameters. Rows whose kernels are the same and whose features are equal bit by
-bit get the digest of today, if the profile was of the older checkout. Others are left to
+that counts as before. This counts what a profile's rows ask of the workload's layers, whole and cut, in an
+older checkout and in this one, with the same parameters. Rows whose kernels are the same and whose features
+are equal bit by bit get the digest of today, if the profile was of the older checkout. Others are left to
 `codl profile --stale`.
 
 Example:
@@ -53,12 +53,13 @@ def list_cases(folder: Path) -> Iterator[dict[str, Any]]:
     from codl.profiler.training import _ROWS
     from codl.profiler.workload import load_pairs, load_workload
 
-    info = load_profile(folder).info
+    profile = load_profile(folder)
+    info = profile.info
     for layer in (*load_workload(), *load_pairs()):
         graph = layer.make_graph()
         for row in _ROWS.values():
-            taken = len(graph.nodes) == 1 + row.taken
-            parameters = row.accepts(graph.nodes[-1], graph, info) if taken else None
+            is_asked = row.name in profile.rows and len(graph.nodes) == 1 + row.taken
+            parameters = row.accepts(graph.nodes[-1], graph, info) if is_asked else None
             if parameters is not None:
                 yield {"row": row.name, "layer": json.loads(layer.key), "parameters": dict(parameters)}
 
@@ -88,7 +89,7 @@ def count(told: dict[str, Any]) -> Counted:
     from codl.profiler.samples import describe_boxes
     from codl.profiler.training import _ROWS
 
-    info = load_profile(Path(told["profile"])).info
+    profile = load_profile(Path(told["profile"]))
     features: dict[str, Any] = {}
     for case in told["cases"]:
         row, layer = _ROWS[case["row"]], parse_layer(case["layer"])
@@ -97,10 +98,9 @@ def count(told: dict[str, Any]) -> Counted:
         cuts = [whole.cut(axis, low, high) for axis, at in middles for low, high in ((0, at), (at, 2 * at))]
         selection = Selection(implementation=row, parameters=case["parameters"])
         boxes = Boxes.of([whole, *cuts])
-        found = describe_boxes(layer, selection, boxes, info, are_constants_far=True)
+        found = describe_boxes(layer, selection, boxes, profile.info, are_constants_far=True)
         digest = features.setdefault(row.name, hashlib.sha256())
-        for name in sorted(found.names):
-            digest.update(name.encode() + found.columns[name].astype("f8").tobytes())
+        digest.update(found.select(profile.rows[row.name].model.features).astype("f8").tobytes())
     return {
         name: [
             digest_implementation(_ROWS[name]),
