@@ -17,13 +17,24 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from codl.catalog.layers import parse_layer
+from codl.catalog.source import read_source
+from codl.catalog.spec import Selection
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
+from codl.ir.boxes import Boxes, Region
+from codl.latency.files import PREDICTORS_FILE, load_profile
+from codl.latency.profile import digest_implementation
+from codl.profiler.samples import describe_boxes
+from codl.profiler.workload import load_pairs, load_workload
 
 ROOT = Path(__file__).resolve().parents[1]
 Counted = dict[str, list[str]]
 """Row -> its digest, and those of its sources and of its features."""
+_ROWS = {row.name: row for row in (*IMPLEMENTATIONS, *PAIRS)}
 
 
 def main() -> int:
@@ -35,31 +46,28 @@ def main() -> int:
     if args.count is not None:
         print(json.dumps(count(json.loads(args.count.read_text()))))
         return 0
-    from codl.latency.files import PREDICTORS_FILE  # not in the checkout from before, which `--count` imports
-
     for folder in sorted(path.parent for path in ROOT.glob(f"profiles/*/{PREDICTORS_FILE}")):
-        cases = json.dumps({"profile": str(folder), "cases": list(list_cases(folder))})
+        stale = load_profile(folder).find_stale()
+        if not stale:
+            continue
+        cases = json.dumps({"profile": str(folder), "cases": list(list_cases(folder, stale))})
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             file.write(cases)
             file.flush()
             old, new = (count_in(root, Path(file.name)) for root in (args.before.resolve(), ROOT))
-        renew(folder / PREDICTORS_FILE, old, new)
+        renew(folder / PREDICTORS_FILE, stale, old, new)
     return 0
 
 
-def list_cases(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield a profile's rows with the layers they accept, and the parameters they take today."""
-    from codl.latency.files import load_profile
-    from codl.profiler.training import _ROWS
-    from codl.profiler.workload import load_pairs, load_workload
-
-    profile = load_profile(folder)
-    info = profile.info
+def list_cases(folder: Path, stale: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield stale rows of a profile with the layers they accept, and the parameters they take today."""
+    info = load_profile(folder).info
+    rows = [row for name, row in _ROWS.items() if name in stale]
     for layer in (*load_workload(), *load_pairs()):
         graph = layer.make_graph()
-        for row in _ROWS.values():
-            is_asked = row.name in profile.rows and len(graph.nodes) == 1 + row.taken
-            parameters = row.accepts(graph.nodes[-1], graph, info) if is_asked else None
+        for row in rows:
+            has_nodes = len(graph.nodes) == 1 + row.taken
+            parameters = row.accepts(graph.nodes[-1], graph, info) if has_nodes else None
             if parameters is not None:
                 yield {"row": row.name, "layer": json.loads(layer.key), "parameters": dict(parameters)}
 
@@ -80,15 +88,6 @@ def count_in(root: Path, cases: Path) -> Counted:
 
 def count(told: dict[str, Any]) -> Counted:
     """Return what the codl that is imported counts for cases."""
-    from codl.catalog.layers import parse_layer
-    from codl.catalog.source import read_source
-    from codl.catalog.spec import Selection
-    from codl.ir.boxes import Boxes, Region
-    from codl.latency.files import load_profile
-    from codl.latency.profile import digest_implementation
-    from codl.profiler.samples import describe_boxes
-    from codl.profiler.training import _ROWS
-
     profile = load_profile(Path(told["profile"]))
     features: dict[str, Any] = {}
     for case in told["cases"]:
@@ -115,15 +114,14 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def renew(path: Path, old: Counted, new: Counted) -> None:
-    """Write today's digests into a profile, row by row; print those that stay stale."""
+def renew(path: Path, stale: Sequence[str], old: Counted, new: Counted) -> None:
+    """Write today's digests into a profile where a stale row counts as before; print all that were stale."""
     text = path.read_text()
-    for name, row in json.loads(text)["rows"].items():
-        today, before = new.get(name), old.get(name)
-        if today is None or row["digest"] == today[0]:
-            continue
-        if before is not None and row["digest"] == before[0] and before[1:] == today[1:]:
-            text = text.replace(f'"{row["digest"]}"', f'"{today[0]}"')
+    rows = json.loads(text)["rows"]
+    for name in stale:
+        today, before, digest = new.get(name), old.get(name), rows[name]["digest"]
+        if today is not None and before is not None and before == [digest, *today[1:]]:
+            text = text.replace(f'"{digest}"', f'"{today[0]}"')
             print(f"{path.parent.name}: {name} renewed")
         else:
             print(f"{path.parent.name}: {name} stays stale")

@@ -30,14 +30,22 @@ def name_folder(info: DeviceInfo) -> str:
     return f"{info.driver}_{model}_v{info.vector_width}_x{info.units}"
 
 
+def name_own_folder(info: DeviceInfo) -> str:
+    """Return the folder of one generation of processors, such as `intel_amd-epyc_v16_x2_g25-17`.
+
+    Where the generation is not known it is the folder of all.
+    """
+    generation = f"_g{info.generation.replace('.', '-')}" if info.generation else ""
+    return f"{name_folder(info)}{generation}"
+
+
 def shipped_path(info: DeviceInfo) -> Path:
     """Return where a database of this device would ship with codl.
 
     What is best on one generation of processors may not be on the next one, which bears the same name on
-    virtual machines: so the folder ends with the generation, such as `_g25-17`, where it is known.
+    virtual machines.
     """
-    generation = f"_g{info.generation.replace('.', '-')}" if info.generation else ""
-    return profiles_dir() / f"{name_folder(info)}{generation}" / _FILE
+    return profiles_dir() / name_own_folder(info) / _FILE
 
 
 def user_path(info: DeviceInfo) -> Path:

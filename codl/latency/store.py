@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from codl.assets import cache_dir, profiles_dir
-from codl.catalog.stored import name_folder
+from codl.catalog.stored import name_folder, name_own_folder
 from codl.errors import ProfileError
 from codl.latency.files import DEVICE_FILE, load_profile
 from codl.latency.linear import LinearModel
@@ -37,9 +37,8 @@ def shipped_folder(info: DeviceInfo) -> Path:
     Where processors of several generations bear one name, as on virtual machines, the folders of later ones
     end with it, such as `_g6-167`.
     """
-    plain = profiles_dir() / name_folder(info)
-    own = plain.with_name(f"{plain.name}_g{info.generation.replace('.', '-')}")
-    return own if (own / DEVICE_FILE).exists() else plain
+    own = profiles_dir() / name_own_folder(info)
+    return own if (own / DEVICE_FILE).exists() else profiles_dir() / name_folder(info)
 
 
 def find_profile(info: DeviceInfo) -> DeviceProfile | None:
