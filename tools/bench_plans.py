@@ -37,8 +37,9 @@ from codl.ir.graph import Graph
 from codl.ir.ops import Conv2d, MatMul, Pool2d
 from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_single, share_bounds
-from codl.partitioner.planner import Method, Planner
+from codl.partitioner.planner import Planner
 from codl.partitioner.positions import list_axes
+from codl.partitioner.search import Method
 from codl.plan.check import find_problems
 from codl.plan.steps import Chain, Cut, Plan, Run
 from codl.profiler.workload import load_workload

@@ -20,6 +20,7 @@ from codl.latency.profile import (
     COMPUTE,
     MEMORY,
     SCHEMA,
+    Coherence,
     DeviceKey,
     DeviceProfile,
     Meeting,
@@ -33,6 +34,7 @@ from codl.machine import DeviceInfo, DeviceKind
 DEVICE_FILE, PREDICTORS_FILE = "device.json", "predictors.json"
 _MOST_BYTES = 4 << 20
 _MOST_SLOWDOWN = 1000.0
+_MOST_US_PER_KIB = 1000.0
 _MOST_ENTRIES = 4096
 
 Facts = TypeVar("Facts", DeviceInfo, DeviceKey)
@@ -140,6 +142,8 @@ def format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
         meeting = getattr(neighbour, name)
         if meeting is not None:
             told[name] = asdict(meeting)
+    if neighbour.coherence is not None:
+        told["coherence"] = {name: round(us, 5) for name, us in asdict(neighbour.coherence).items()}
     return told
 
 
@@ -256,7 +260,23 @@ def parse_neighbour(told: Any, where: str) -> Neighbour:
         None if entries.get(name) is None else _parse_meeting(entries[name], f"{where}.{name}")
         for name in ("meeting", "signal")
     )
-    return Neighbour(slowdown=((a, b), (c, d)), meeting=meeting, signal=signal)
+    coherence = entries.get("coherence")
+    return Neighbour(
+        slowdown=((a, b), (c, d)),
+        meeting=meeting,
+        signal=signal,
+        coherence=None if coherence is None else _parse_coherence(coherence, f"{where}.coherence"),
+    )
+
+
+def _parse_coherence(told: Any, where: str) -> Coherence:
+    values = _entries(told, where)
+    return Coherence(
+        **{
+            one.name: read_number(values.get(one.name), f"{where}.{one.name}", largest=_MOST_US_PER_KIB)
+            for one in fields(Coherence)
+        }
+    )
 
 
 def _parse_meeting(told: Any, where: str) -> Meeting:

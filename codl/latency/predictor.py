@@ -21,7 +21,16 @@ from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.amounts.far import count_network_constants, find_far_share
 from codl.latency.features import FLOPS, Counting, Features, extract_features, stage_of
 from codl.latency.known import mark_node
-from codl.latency.profile import DeviceKey, DeviceProfile, Meeting, Origin, RowModel, digest_implementation
+from codl.latency.profile import (
+    NO_COHERENCE,
+    Coherence,
+    DeviceKey,
+    DeviceProfile,
+    Meeting,
+    Origin,
+    RowModel,
+    digest_implementation,
+)
 from codl.machine import DeviceInfo
 
 Times = npt.NDArray[np.float64]
@@ -275,6 +284,15 @@ class Predictor:
                 "run `codl profile`"
             )
         return (neighbour.signal if is_signalled else None) or neighbour.meeting
+
+    def find_coherence(self, other: str) -> Coherence:
+        """Return what it costs to use memory that another device uses as well; nothing where nobody knows.
+
+        Args:
+            other: Its name.
+        """
+        neighbour = self.profile.neighbours.get(other)
+        return (None if neighbour is None else neighbour.coherence) or NO_COHERENCE
 
     def slow_down(self, prediction: Prediction, other: str, other_memory_share: Times | None = None) -> Times:
         """Return a prediction's times [count] while another device works too.

@@ -72,9 +72,9 @@ class Ways:
         self._least[place] = min(self._least[place], least_us + sharing_us)
         self._sharing_us[first, last] = sharing_us
 
-    def find_limit_us(self, first: int, last: int, sharing_us: float) -> float:
+    def find_limit_us(self, first: int, last: int) -> float:
         """Return what no candidate of a chain need take longer than, for it to be followed further back."""
-        return _FOLLOWED * float(self._least[last - first, first]) + sharing_us
+        return _FOLLOWED * float(self._least[last - first, first]) + self._meeting_us
 
     @property
     def limits_us(self) -> Limits:
@@ -87,7 +87,12 @@ class Ways:
 
 
 def _find_most_us(shape: Sequence[int], moves: MoveCosts) -> float:
-    """Return the most that it takes to send parts of a tensor from all to all others."""
+    """Return the most that it takes to send parts of a tensor from all to all others.
+
+    Whatever a device has of it, the others have not: of its bytes none goes from more than one.
+    """
     size = float(prod(shape))
-    amounts = np.array([1.0, size * FLOAT_BYTES, size / shape[1] if len(shape) == 4 else 1.0])
-    return float(((moves.host_us + moves.queue_us) @ amounts).sum())
+    costs = moves.host_us + moves.queue_us
+    calls = costs[:, :, 0] + costs[:, :, 2] * (size / shape[1] if len(shape) == 4 else 1.0)
+    bytes_ = costs[:, :, 1].sum(axis=1).max() * size * FLOAT_BYTES
+    return float(calls.sum() + bytes_)

@@ -264,7 +264,7 @@ def _compare(stretches: Sequence[Stretch], least: Sequence[float], ways: Ways, *
     for stretch, (first, last, us, sharing_us) in zip(stretches, asked, strict=True):
         if len(stretch.groups) == 1:
             ways.note(first, last, least_us=us, sharing_us=sharing_us)
-    return [us <= ways.find_limit_us(first, last, sharing_us) for first, last, us, sharing_us in asked]
+    return [us <= ways.find_limit_us(first, last) for first, last, us, _ in asked]
 
 
 def _find_last_reads(graph: Graph, place: Mapping[str, int]) -> dict[str, int]:

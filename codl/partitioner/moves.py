@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from codl.latency.predictor import Predictor
+from codl.latency.profile import KIB
 from codl.partitioner.arrays import Flags, Floats, Ints
 from codl.partitioner.clock import find_meeting_us
 from codl.plan.sharing import Arrangement, Sharing
@@ -84,8 +85,15 @@ class MoveCosts:
         return np.where(is_pair, pairs, found)
 
 
-def find_move_costs(predictors: Sequence[Predictor], arrangement: Arrangement) -> MoveCosts:
+def find_move_costs(
+    predictors: Sequence[Predictor], arrangement: Arrangement, *, counts_coherence: bool = True
+) -> MoveCosts:
     """Return what transfers and meetings cost, as `plan/schedule.py` lays them out.
+
+    Args:
+        predictors: One for each device.
+        arrangement: How they share memory.
+        counts_coherence: Whether using memory that another device uses too costs what profiles say.
 
     Raises:
         ProfileError: A profile does not know what it costs to share as these devices do.
@@ -98,6 +106,10 @@ def find_move_costs(predictors: Sequence[Predictor], arrangement: Arrangement) -
         for destination in range(count):
             if source == destination:
                 continue
+            mode = Sharing.MAPPED if source == count else arrangement.between(source, destination)
+            if counts_coherence and mode is Sharing.COHERENT:
+                us = _find_coherence_us(predictors[source], predictors[destination])
+                queue[source, destination, 1] += us
             ends = [destination] if source == count else [destination, source]
             modes = [arrangement.modes[end] for end in ends]
             if source < count and Sharing.COPIED not in modes and Sharing.MAPPED in modes:
@@ -129,6 +141,15 @@ def find_move_costs(predictors: Sequence[Predictor], arrangement: Arrangement) -
     return MoveCosts(
         host_us=host, queue_us=queue, held=held, meeting_us=meetings, ending_us=ending, reading_us=reading
     )
+
+
+def _find_coherence_us(source: Predictor, destination: Predictor) -> float:
+    """Return what a byte costs that one device writes and another one reads, both in the host's memory.
+
+    The reader is taken to bear all of it, also what the writer takes longer to write the next time.
+    """
+    fetch_us = destination.find_coherence(source.profile.name).fetch_us
+    return (fetch_us + source.find_coherence(destination.profile.name).reclaim_us) / KIB
 
 
 def _find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:

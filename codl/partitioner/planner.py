@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 from math import hypot, sqrt
 
@@ -12,39 +11,23 @@ from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.partitioner.beam import BEAM
-from codl.partitioner.chains import ChainBatch
 from codl.partitioner.clock import find_meeting_doubt_us
 from codl.partitioner.cost import Pricer
-from codl.partitioner.dominance import Ways
-from codl.partitioner.dynamic import DynamicProgram
 from codl.partitioner.even import plan_single
 from codl.partitioner.finder import ChainFinder
-from codl.partitioner.greedy import GreedyChains
 from codl.partitioner.moves import MoveCosts, find_move_costs
-from codl.partitioner.options import Limits, choose_candidates
 from codl.partitioner.order import Unit, order_units
+from codl.partitioner.search import Method, Search
 from codl.partitioner.states import Choice
 from codl.partitioner.tables import Tables
 from codl.partitioner.writing import write_plan
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Plan
 
-
-class Method(StrEnum):
-    """How plans are sought."""
-
-    GREEDY = "greedy"
-    """CoDL's chains."""
-    DYNAMIC = "dynamic"
-    """Dynamic programming over how tensors are cut."""
-
-
 METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
 _LEAST_GAIN = 0.02
 """A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
-_CLOSE = 0.0005
-"""Ways that dynamic programming takes to be further apart than this are so by their prices too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,13 +84,7 @@ class Planner:
             self._pricer.find_alone_us(place, self.arrangement) for place in range(len(self.predictors))
         ]
         best_us = min(alone_us)
-        tried, is_close = self._find_choices(method, most) if len(self.predictors) > 1 else ([], False)
-        if most == 1 and not is_close:
-            del tried[1:]
-        found = self._pricer.price_all(list(map(self._write, tried)), self.arrangement)
-        splits = [replace(plan, planner=method) for plan in found]
-        splits[:2] = sorted(splits[:2], key=lambda plan: plan.predicted_us or 0.0)
-        splits[1:] = sorted(splits[1:], key=lambda plan: plan.predicted_us or 0.0)
+        splits = [replace(plan, planner=method) for plan in self._find_splits(method, most)]
         worthy = [
             plan
             for plan in splits
@@ -123,6 +100,32 @@ class Planner:
         rest = [plan for plan in splits if plan not in worthy]
         ranked = [*worthy, single] if is_split else [single, *worthy]
         return [replace(plan, best_single_us=best_us) for plan in (*ranked, *rest)]
+
+    def _find_splits(self, method: Method, most: int) -> list[Plan]:
+        """Return what is found: the best of dynamic programming's first and greedy chains, the rest by price.
+
+        What it costs that caches keep memory coherent takes long to have in mind. So plans are sought as if
+        it were nothing, and again where the best of them pays enough for it: no other can save more.
+        """
+        if len(self.predictors) == 1:
+            return []
+        if self._moves.is_free == self._moves_without_coherence.is_free:
+            return self._seek(self.search, method, most)
+        quick = self._seek(self._quick_search, method, most)
+        paid_us = sum(step.share_us or 0.0 for step in quick[0].steps)
+        if paid_us <= _LEAST_GAIN * _read_price(quick[0]):
+            return quick
+        first, *rest = self._seek(self.search, method, most)
+        return [*sorted((first, quick[0]), key=_read_price), *sorted(rest, key=_read_price)]
+
+    def _seek(self, search: Search, method: Method, most: int) -> list[Plan]:
+        """Return what one search finds, in the order of `_find_splits`."""
+        tried, is_close = search.find_choices(method, most)
+        if most == 1 and not is_close:
+            del tried[1:]
+        found = self._pricer.price_all(list(map(self._write, tried)), self.arrangement)
+        first, *others = sorted(found[:2], key=_read_price)
+        return [first, *sorted((*others, *found[2:]), key=_read_price)]
 
     def _find_doubt_us(self, plan: Plan, best_us: float) -> float:
         """Return what a plan must gain over the best device alone, which takes ``best_us``, to be believed.
@@ -146,102 +149,9 @@ class Planner:
         whole = max(float(times.sum()), 1e-9)
         return float(np.sqrt(np.square(times * errors).sum()) / whole)
 
-    @cached_property
-    def chains(self) -> Mapping[int, Sequence[ChainBatch]]:
-        """By position of the head, all chains."""
-        return self._finder.find_all(self.axes, ways=self._ways)
-
-    def list_choices(self, method: Method, most: int) -> list[list[Choice]]:
-        """Return what a method chooses for each stretch of the network, in several ways; as in `rank`.
-
-        Dynamic programming's first choice comes first, greedy chains next.
-        """
-        return self._find_choices(method, most)[0]
-
-    def _find_choices(self, method: Method, most: int) -> tuple[list[list[Choice]], bool]:
-        """Return what `list_choices` does, and whether only prices tell which of the first two is faster."""
-        count = len(self.predictors)
-        greedy = GreedyChains(self.graph, self._order, self._finder, self._moves, devices=count).run(
-            self.chains
-        )
-        if method is Method.GREEDY:
-            return [greedy], False
-        states, known = self._program.run(
-            self._worthy, self._singles, limits_us=self._limits_us, known=greedy, best=most
-        )
-        first, *others = [state.list_choices() for state in states]
-        is_close = True
-        if known is not None and not self.graph.host_groups:  # with the host's steps estimates are coarse
-            find_us = self._program.find_end_us
-            is_close = find_us(known) <= (1 + _CLOSE) * find_us(states[0])
-        return [first, greedy, *others], is_close
-
-    def list_batches(self, position: int) -> list[ChainBatch]:
-        """Return all that dynamic programming may make of a stretch that begins at a position."""
-        return [self._singles[position], *map(choose_candidates, self._worthy.get(position, ()))]
-
-    @cached_property
-    def _worthy(self) -> Mapping[int, Sequence[ChainBatch]]:
-        found = {
-            first: [batch for batch in batches if self._is_worthy(batch)]
-            for first, batches in self.chains.items()
-        }
-        for first, groups in self._finder.list_pairs().items():
-            found[first] = [*groups, *found.get(first, ())]
-        return found
-
-    def estimate_us(self, choices: Sequence[Choice]) -> float:
-        """Return what dynamic programming takes a way to take, which is close to its price."""
-        return self._program.find_end_us(self._program.follow(choices))
-
     def price(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices with its price."""
         return self._pricer.price_all([self._write(choices)], self.arrangement)[0]
-
-    @cached_property
-    def _limits_us(self) -> Limits:
-        """By first and last position, what no candidate of a chain need take longer than."""
-        return self._ways.limits_us if self.chains else {}
-
-    @cached_property
-    def _ways(self) -> Ways:
-        return Ways(self._singles, self.graph, self._moves, most=self.max_chain_length)
-
-    @cached_property
-    def _singles(self) -> Mapping[int, ChainBatch]:
-        """By position, the candidates that run one operator whole; none for the host's."""
-        return {
-            place: self._finder.make_single(place)
-            for place, unit in enumerate(self._order)
-            if not unit.is_host
-        }
-
-    @cached_property
-    def _program(self) -> DynamicProgram:
-        return DynamicProgram(
-            self.graph,
-            self._order,
-            self._finder,
-            self._moves,
-            devices=len(self.predictors),
-            beam=self.beam,
-        )
-
-    def _is_worthy(self, batch: ChainBatch) -> bool:
-        """Return whether a chain takes less than the same operators on the fastest device."""
-        before, behind = self._alone_us[batch.first], self._alone_us[batch.last + 1]
-        return batch.least_us < min([us - less for us, less in zip(behind, before, strict=True)])
-
-    @cached_property
-    def _alone_us(self) -> list[list[float]]:
-        """[position][device] What each device takes for all operators before a position."""
-        count = len(self.predictors)
-        rows = [
-            np.zeros(count) if unit.is_host else self._finder.find_single_us(place)
-            for place, unit in enumerate(self._order)
-        ]
-        found: list[list[float]] = np.cumsum([np.zeros(count), *rows], axis=0).tolist()
-        return found
 
     def _write(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices."""
@@ -260,8 +170,32 @@ class Planner:
         return ChainFinder(self._tables, self._order, self.arrangement, most=self.max_chain_length)
 
     @cached_property
+    def search(self) -> Search:
+        """Seeks plans, all that they cost in mind."""
+        return self._make_search(self._moves)
+
+    @cached_property
+    def _quick_search(self) -> Search:
+        return self._make_search(self._moves_without_coherence)
+
+    def _make_search(self, moves: MoveCosts) -> Search:
+        return Search(
+            graph=self.graph,
+            order=self._order,
+            finder=self._finder,
+            moves=moves,
+            most=self.max_chain_length,
+            axes=self.axes,
+            beam=self.beam,
+        )
+
+    @cached_property
     def _moves(self) -> MoveCosts:
         return find_move_costs(self.predictors, self.arrangement)
+
+    @cached_property
+    def _moves_without_coherence(self) -> MoveCosts:
+        return find_move_costs(self.predictors, self.arrangement, counts_coherence=False)
 
     @cached_property
     def _pricer(self) -> Pricer:
@@ -270,6 +204,10 @@ class Planner:
             predictors={predictor.info.name: predictor for predictor in self.predictors},
             tables=self._tables,
         )
+
+
+def _read_price(plan: Plan) -> float:
+    return plan.predicted_us or 0.0
 
 
 def plan_profiled(

@@ -9,6 +9,7 @@ from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
+from codl.latency.profile import KIB, Coherence
 from codl.partitioner.clock import Clock, find_meeting_us
 from codl.partitioner.durations import Durations, Time
 from codl.partitioner.pairs import Pairs
@@ -55,6 +56,7 @@ class Walk:
         self._clock, count = Clock(predictors, spans), len(plan.devices)
         self._tallies = [_Tally(device_us=[0.0] * count, sharing_us=[0.0] * count) for _ in plan.steps]
         self._inside = _find_lying_inside(self._graph, schedule, arrangement)
+        self._fetches, self._reclaimed_us = self._find_fetches()
         self._riders, self._leaders = self._find_groups(durations.find_pairs(plan.devices))
 
     def run(self) -> Plan:
@@ -119,6 +121,24 @@ class Walk:
                 leaders[group[main.name]] = last, how
         return riders, leaders
 
+    def _find_coherence(self, device: int, other: int) -> Coherence:
+        return self._predictors[device].find_coherence(self._predictors[other].profile.name)
+
+    def _find_fetches(self) -> tuple[dict[tuple[int, int], list[Transfer]], dict[tuple[str, int], float]]:
+        """Return what devices fetch, by step and device; and what their writing takes longer for it.
+
+        The latter by tensor and device: run after run a device writes over what others have read.
+        """
+        fetches: dict[tuple[int, int], list[Transfer]] = {}
+        reclaimed_us: dict[tuple[str, int], float] = {}
+        for step, transfers in enumerate(self._schedule.fetches):
+            for one in transfers:
+                fetches.setdefault((step, one.destination), []).append(one)
+                key = one.tensor, one.source
+                us = self._find_coherence(one.source, one.destination).reclaim_us * _count_kib(one)
+                reclaimed_us[key] = reclaimed_us.get(key, 0.0) + us
+        return fetches, reclaimed_us
+
     def _write(self, step: S, index: int) -> S:
         tally = self._tallies[index]
         is_host = isinstance(self._graph.nodes_by_name[_first_node(step)].op, HostCall)
@@ -155,11 +175,13 @@ class Walk:
     def _publish(self, tensor: str, device: int, region: Region, step: int) -> None:
         shape = self._graph.shape(tensor)
         us = self._durations.time_publication(shape, region, self._predictors[device])
-        self._tallies[step].sharing_us[device] += us
-        self._clock.tell(device, step=step, us=us, memory_us=us, kind="publish", name=tensor)
+        self._share(device, us, step=step, kind="publish", name=tensor)
 
     def _launch(self, action: Launch) -> None:
         node, device = self._graph.nodes_by_name[action.node], action.device
+        for one in self._fetches.pop((action.step, device), ()):
+            us = self._find_coherence(device, one.source).fetch_us * _count_kib(one)
+            self._share(device, us, step=action.step, kind="fetch", name=one.tensor)
         inside = self._inside.get((action.step, action.node, device), frozenset())
         if inside:
             time = self._durations.time_rest(node, self._plan.devices[device], action.region, inside)
@@ -169,6 +191,8 @@ class Walk:
         self._clock.tell(
             device, step=action.step, us=time.us, memory_us=time.memory_us, kind="launch", name=action.node
         )
+        us = self._reclaimed_us.get((node.output, device), 0.0)
+        self._share(device, us, step=action.step, kind="reclaim", name=node.output)
 
     def _time(self, action: Launch, node: Node) -> Time:
         """Return what a launch takes, or its part of one that computes several nodes."""
@@ -193,14 +217,22 @@ class Walk:
             us = self._durations.time_move(
                 "write", transfer.tensor, transfer.region, self._predictors[device]
             )
-            self._tallies[step].sharing_us[device] += us
-            self._clock.tell(device, step=step, us=us, memory_us=us, kind="write", name=transfer.tensor)
+            self._share(device, us, step=step, kind="write", name=transfer.tensor)
+
+    def _share(self, device: int, us: float, *, step: int, kind: str, name: str) -> None:
+        """Let a device's queue do something so that others see its results, or it sees theirs."""
+        self._tallies[step].sharing_us[device] += us
+        self._clock.tell(device, step=step, us=us, memory_us=us, kind=kind, name=name)
 
     def _move(self, kind: str, tensor: str, region: Region, device: int, step: int) -> None:
         us = self._durations.time_move(kind, tensor, region, self._predictors[device])
         self._tallies[step].moving_us += us
         other, size = self._plan.devices[device], region.size * FLOAT_BYTES
         self._clock.spend(us, step=step, kind=kind, name=tensor, other=other, size=size)
+
+
+def _count_kib(transfer: Transfer) -> float:
+    return transfer.region.size * FLOAT_BYTES / KIB
 
 
 def _first_node(step: Step) -> str:

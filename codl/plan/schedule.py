@@ -108,6 +108,8 @@ class Schedule:
     """Before the host writes the graph's inputs."""
     closing: tuple[Unmap, ...] = ()
     """After the host has read the graph's outputs."""
+    fetches: tuple[tuple[Transfer, ...], ...] = ()
+    """By step, what coherent devices read that another one wrote; only their caches have to do with it."""
 
 
 def make_schedule(
@@ -145,6 +147,7 @@ class _Scheduler:
         """(tensor, device) -> epoch in which the device last published a part of it."""
         self._busy: set[int] = set()
         """Devices with work that the host has not waited for."""
+        self._fetches: list[tuple[Transfer, ...]] = [()] * len(plan.steps)
 
     def run(self) -> Schedule:
         self._hand_over_inputs()
@@ -152,7 +155,7 @@ class _Scheduler:
             if isinstance(step, Host):
                 self._call(index, step)
                 continue
-            self._bring_inputs(shares)
+            self._bring_inputs(index, shares)
             for device, share in enumerate(shares):
                 if share.computes:
                     self._launch(index, share, device)
@@ -166,6 +169,7 @@ class _Scheduler:
             actions=_signal(self._actions) if self._arrangement.signals else tuple(self._actions),
             opening=tuple(self._opening),
             closing=tuple(self._closing),
+            fetches=tuple(self._fetches),
         )
 
     def _hand_over_inputs(self) -> None:
@@ -183,7 +187,7 @@ class _Scheduler:
                     self._opening.append(held)
                     self._actions.append(Unmap(held=held))
 
-    def _bring_inputs(self, shares: Sequence[Share]) -> None:
+    def _bring_inputs(self, step: int, shares: Sequence[Share]) -> None:
         """Schedule the transfers that a step needs, after a meeting with the devices they come from."""
         transfers = [
             transfer
@@ -196,6 +200,12 @@ class _Scheduler:
             self._meet_sources(transfers)
             for transfer in transfers:
                 self._actions.extend(self._move(transfer))
+            self._fetches[step] = tuple(
+                transfer
+                for transfer in transfers
+                if transfer.source != HOST
+                and self._arrangement.between(transfer.source, transfer.destination) is Sharing.COHERENT
+            )
 
     def _call(self, index: int, step: Host) -> None:
         """Schedule a step of the host: whole tensors come to it, held while it reads them, and go from it."""

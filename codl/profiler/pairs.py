@@ -1,10 +1,10 @@
-"""Two devices at once: what it costs that they meet, and how they slow each other down."""
+"""Two devices at once: what it costs that they meet and share memory, how they slow each other down."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
-from statistics import median
+from statistics import mean, median
 
 import numpy as np
 
@@ -18,15 +18,16 @@ from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Region
-from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Meeting, Neighbour, Slowdown
+from codl.latency.profile import COMPUTE, MEMORY, Coherence, DeviceProfile, Meeting, Neighbour, Slowdown
 from codl.profiler.case import Case, PreparedCase
+from codl.profiler.coherence import measure_coherence
 from codl.profiler.guard import Guard
 from codl.profiler.meetings import measure_meeting, measure_signals
 from codl.profiler.pools import ConstantPool
 from codl.profiler.watch import Watch
 
 _LOOK_SECONDS = 3.0
-"""To read on until readings agree, in one look at both directions and the meeting."""
+"""To read on until readings agree, in one look at both directions, the meeting and the memory."""
 _LOADS_BESIDE = 4
 """Of the other device, for one of the device that is timed: it is busy from before to after."""
 _LOAD_SECONDS = 5e-4
@@ -104,21 +105,31 @@ def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighb
     """
     stopwatches = Stopwatch(first), Stopwatch(second)
     watch = Watch([Guard(stopwatch) for stopwatch in stopwatches])
-    share, devices = _LOOK_SECONDS / 3, [one.device for one in stopwatches]
+    share, devices = _LOOK_SECONDS / 4, [one.device for one in stopwatches]
     meeting = measure_meeting(devices, watch, patience_seconds=share)
     signal = measure_signals(devices, watch, patience_seconds=share)
-    own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=_LOOK_SECONDS - 2 * share)
-    first_one = Neighbour(slowdown=own, meeting=meeting, signal=signal)
-    return first_one, replace(first_one, slowdown=others)
+    own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=share)
+    one, other = measure_coherence(devices, watch, patience_seconds=share) or (None, None)
+    first_one = Neighbour(slowdown=own, meeting=meeting, signal=signal, coherence=one)
+    return first_one, replace(first_one, slowdown=others, coherence=other)
 
 
 def _join(looks: Sequence[Neighbour]) -> Neighbour:
-    """Return the median of each figure."""
+    """Return the median of each figure; of what coherence costs the mean.
+
+    A virtual machine's cores share a cache for some seconds, and then they do not.
+    """
+    known = [look.coherence for look in looks if look.coherence is not None]
     (calm, mixed), (disturbed, both) = np.median([look.slowdown for look in looks], axis=0).tolist()
     return Neighbour(
         slowdown=((calm, mixed), (disturbed, both)),
         meeting=_join_meetings([look.meeting for look in looks]),
         signal=_join_meetings([look.signal for look in looks]),
+        coherence=Coherence(
+            fetch_us=mean(one.fetch_us for one in known), reclaim_us=mean(one.reclaim_us for one in known)
+        )
+        if known
+        else None,
     )
 
 

@@ -3,6 +3,7 @@
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.latency.linear import LinearModel
 from codl.latency.profile import (
+    Coherence,
     DeviceProfile,
     Meeting,
     Neighbour,
@@ -50,6 +51,7 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
                 slowdown=((1.0, 1.2), (1.1, 2.0)),
                 meeting=Meeting(median_us=50.0, p95_us=80.0, samples=400),
                 signal=Meeting(median_us=7.0, p95_us=12.0, samples=900),
+                coherence=Coherence(fetch_us=0.03, reclaim_us=0.4),
             )
         },
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from codl.devices.memory import arrange
 from codl.latency.predictor import Predictor
-from codl.latency.profile import Meeting, Neighbour
+from codl.latency.profile import Coherence, Meeting, Neighbour
 from codl.plan.sharing import Arrangement, Sharing
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import make_profile
@@ -21,6 +21,7 @@ def make_predictors(
     signal_us: float | None = None,
     slowdown: float = 1.0,
     rmspe: float = 0.07,
+    coherence: Coherence | None = None,
     names: Sequence[str] = ("left", "right"),
 ) -> tuple[Predictor, ...]:
     """Return the predictors of some devices, the last of which takes ``slower`` times as long.
@@ -32,6 +33,7 @@ def make_predictors(
         signal_us: The same where they wait for each other by themselves; None where they cannot.
         slowdown: How much slower each is beside another.
         rmspe: Error of the predictions.
+        coherence: What it costs to use the same memory as another; None where nobody knows.
         names: The devices.
     """
     found = []
@@ -44,6 +46,7 @@ def make_predictors(
             slowdown=((slowdown, slowdown), (slowdown, slowdown)),
             meeting=meeting,
             signal=None if signal_us is None else replace(meeting, median_us=signal_us),
+            coherence=coherence,
         )
         rows = {
             key: replace(

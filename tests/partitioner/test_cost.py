@@ -1,5 +1,6 @@
 """Prices: of what the executor does, no more and no less."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,11 +8,13 @@ import pytest
 
 from codl.errors import ProfileError
 from codl.ir.regions import Boxes
+from codl.latency.profile import Coherence
 from codl.partitioner.cost import Pricer, price_plan
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.schedule import Copy, Launch, Meet, make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Plan
+from codl.plan.timeline import Span
 from tests.graphs import host_between, residual_block
 from tests.partitioner.profiles import MEETING_US, arrange_coherently, make_predictors
 
@@ -89,6 +92,28 @@ def test_step_by_itself_is_its_longer_half_and_a_meeting() -> None:
         assert alone.device_us == step.device_us
         assert alone.sync_us == pytest.approx(MEETING_US)
         assert alone.total_us == pytest.approx(longer + MEETING_US)
+
+
+def test_what_caches_hand_over_is_paid_by_who_reads_it_and_by_who_writes_it_again() -> None:
+    coherence = Coherence(fetch_us=0.5, reclaim_us=2.0)
+    fetched = [one for step in make_schedule(GRAPH, EVEN, COHERENT).fetches for one in step]
+    kib = [4 * sum(one.region.size for one in fetched if one.source == device) / 1024 for device in (0, 1)]
+
+    before, priced = (
+        price_plan(EVEN, GRAPH, make_predictors(coherence=one), COHERENT) for one in (None, coherence)
+    )
+    spans = Pricer(
+        graph=GRAPH, predictors={one.info.name: one for one in make_predictors(coherence=coherence)}
+    ).trace(EVEN, COHERENT)
+
+    for device, (read, kept) in {"left": kib[::-1], "right": kib}.items():
+        us = {kind: _sum(spans, device, kind) for kind in ("fetch", "reclaim")}
+        assert us == pytest.approx({"fetch": 0.5 * read, "reclaim": 2.0 * kept})
+    assert priced.predicted_us == pytest.approx((before.predicted_us or 0.0) + 0.5 * kib[0] + 2.0 * kib[1])
+
+
+def _sum(spans: Sequence[Span], track: str, kind: str) -> float:
+    return sum(span.duration_us for span in spans if (span.track, span.kind) == (track, kind))
 
 
 def test_copies_of_the_schedule_are_paid() -> None:

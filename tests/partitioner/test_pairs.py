@@ -16,7 +16,8 @@ from codl.latency.profile import digest_implementation
 from codl.partitioner.cost import price_plan
 from codl.partitioner.even import plan_even, plan_single
 from codl.partitioner.pairs import Pairs
-from codl.partitioner.planner import Method, Planner
+from codl.partitioner.planner import Planner
+from codl.partitioner.search import Method
 from codl.plan.pairs import find_pairs
 from codl.plan.schedule import make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
@@ -110,9 +111,9 @@ def test_estimates_know_of_pairs(name: str) -> None:
     graph = load(name)
     planner = Planner(graph=graph, predictors=PREDICTORS, arrangement=BESIDE)
 
-    (first, *_) = planner.list_choices(Method.DYNAMIC, 1)
+    (first, *_) = planner.search.find_choices(Method.DYNAMIC, 1)[0]
 
-    assert planner.estimate_us(first) == pytest.approx(planner.price(first).predicted_us, rel=0.02)
+    assert planner.search.estimate_us(first) == pytest.approx(planner.price(first).predicted_us, rel=0.02)
 
 
 def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
@@ -120,9 +121,9 @@ def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
     planner = Planner(graph=graph, predictors=predictors, arrangement=BESIDE)
     first, last = Pairs(graph, predictors).groups[0].nodes
 
-    (single, pair, *_) = planner.list_batches(graph.positions[first.name])
+    (single, pair, *_) = planner.search.list_batches(graph.positions[first.name])
 
-    behind = planner.list_batches(graph.positions[last.name])[0]
+    behind = planner.search.list_batches(graph.positions[last.name])[0]
     assert (pair.span_us > 1.5 * (single.span_us + behind.span_us)).all()
 
 
@@ -157,9 +158,9 @@ def test_whole_pairs_are_sought_on_each_device() -> None:
     planner = Planner(graph=graph, predictors=PREDICTORS, arrangement=BESIDE)
     first, last = Pairs(graph, PREDICTORS).groups[0].nodes
 
-    (single, pair, *_) = planner.list_batches(graph.positions[first.name])
+    (single, pair, *_) = planner.search.list_batches(graph.positions[first.name])
 
-    behind = planner.list_batches(graph.positions[last.name])[0]
+    behind = planner.search.list_batches(graph.positions[last.name])[0]
     assert (pair.first, pair.last) == (graph.positions[first.name], graph.positions[last.name])
     assert (pair.span_us < single.span_us + behind.span_us).all()
 

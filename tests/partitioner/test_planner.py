@@ -15,10 +15,12 @@ from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
+from codl.latency.profile import Coherence
 from codl.latency.store import SIMULATED
 from codl.partitioner import options
 from codl.partitioner.cost import price_plan
-from codl.partitioner.planner import Method, Planner
+from codl.partitioner.planner import Planner
+from codl.partitioner.search import Method
 from codl.partitioner.states import Choice
 from codl.plan.check import check_plan, find_problems
 from codl.plan.sharing import Sharing, arrange_alike
@@ -154,6 +156,20 @@ def test_gain_that_one_long_meeting_eats_does_not_justify_a_split() -> None:
 
 
 @pytest.mark.parametrize("method", Method)
+def test_plans_know_what_caches_have_to_hand_over(method: Method) -> None:
+    graph, arrangement = load("squeezenet"), arrange_alike(Sharing.COHERENT, 2)
+    free = make_predictors(meeting_us=5.0)
+    dear = make_predictors(meeting_us=5.0, coherence=Coherence(fetch_us=0.03, reclaim_us=0.4))
+    ignorant = Planner(graph=graph, predictors=free, arrangement=arrangement).plan(method)
+
+    found = Planner(graph=graph, predictors=dear, arrangement=arrangement).plan(method)
+
+    priced = price_plan(ignorant, graph, dear, arrangement)
+    assert any(isinstance(step, Chain) for step in found.steps)
+    assert (found.predicted_us or 0.0) < 0.98 * (priced.predicted_us or 0.0)
+
+
+@pytest.mark.parametrize("method", Method)
 def test_three_devices_share_the_work(method: Method) -> None:
     graph = residual_block(height=512, channels=16)
     predictors = make_predictors(meeting_us=5.0, names=("left", "middle", "right"))
@@ -183,8 +199,8 @@ def test_estimates_are_close_to_prices(name: str, sharing: Sharing) -> None:
     graph, predictors = load(name), make_predictors(slower=1.3, meeting_us=5.0)
     planner = Planner(graph=graph, predictors=predictors, arrangement=arrange_alike(sharing, 2))
 
-    for choices in planner.list_choices(Method.DYNAMIC, 3):
-        estimate = planner.estimate_us(choices)
+    for choices in planner.search.find_choices(Method.DYNAMIC, 3)[0]:
+        estimate = planner.search.estimate_us(choices)
         price = planner.price(choices).predicted_us
         assert estimate == pytest.approx(price, rel=0.02 if sharing is Sharing.COHERENT else 0.1)
 
@@ -230,11 +246,11 @@ def test_dynamic_finds_what_brute_force_finds(
         beam=64,
     )
 
-    (found, *_) = planner.list_choices(Method.DYNAMIC, 1)
-    every = [planner.estimate_us(choices) for choices in _list_all(planner, 0)]
+    (found, *_) = planner.search.find_choices(Method.DYNAMIC, 1)[0]
+    every = [planner.search.estimate_us(choices) for choices in _list_all(planner, 0)]
 
     assert len(every) > 100
-    assert planner.estimate_us(found) == pytest.approx(min(every))
+    assert planner.search.estimate_us(found) == pytest.approx(min(every))
 
 
 def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
@@ -242,7 +258,7 @@ def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
     if position == len(planner.graph.nodes):
         yield []
         return
-    for batch in planner.list_batches(position):
+    for batch in planner.search.list_batches(position):
         for index in range(len(batch.busy_us)):
             choice = Choice(first=batch.first, last=batch.last, batch=batch, index=index)
             for rest in _list_all(planner, batch.last + 1):
@@ -257,5 +273,7 @@ def test_estimates_are_close_to_prices_where_waiting_itself_takes_nothing() -> N
     arrangement = arrange([profile.info for profile in profiles])
     planner = Planner(graph=load("squeezenet"), predictors=predictors, arrangement=arrangement)
 
-    for choices in planner.list_choices(Method.DYNAMIC, 2):
-        assert planner.estimate_us(choices) == pytest.approx(planner.price(choices).predicted_us, rel=0.1)
+    for choices in planner.search.find_choices(Method.DYNAMIC, 2)[0]:
+        assert planner.search.estimate_us(choices) == pytest.approx(
+            planner.price(choices).predicted_us, rel=0.1
+        )

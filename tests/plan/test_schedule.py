@@ -30,6 +30,18 @@ def test_halo_of_a_new_chain_needs_a_meeting() -> None:
     assert kinds(length=2, arrangement=COHERENT).count("Meet") == 2
 
 
+def test_coherent_caches_hand_over_halos_and_nothing_else() -> None:
+    plan = plan_even(GRAPH, devices=DEVICES, max_chain_length=2)
+
+    coherent, copied = (make_schedule(GRAPH, plan, how).fetches for how in (COHERENT, COPIED))
+
+    assert [{(one.tensor, one.source, one.destination) for one in step} for step in coherent] == [
+        set(),
+        {("b", 0, 1), ("b", 1, 0)},
+    ]
+    assert copied == ((), ())
+
+
 def test_copied_memory_moves_inputs_halos_and_outputs() -> None:
     """The residual `a` is no halo: each device has the rows that it adds."""
     plan = plan_even(GRAPH, devices=DEVICES, max_chain_length=2)

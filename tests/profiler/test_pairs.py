@@ -29,6 +29,9 @@ def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
         assert neighbour.meeting is not None
         assert 0 < neighbour.meeting.median_us <= neighbour.meeting.p95_us
         assert (neighbour.signal is not None) == can_signal([device.info for device in pair])
+        assert neighbour.coherence is not None
+        assert 0 <= neighbour.coherence.fetch_us < 100
+        assert 0 <= neighbour.coherence.reclaim_us < 100
         if neighbour.signal is not None:
             assert 0 <= neighbour.signal.median_us <= neighbour.signal.p95_us
 

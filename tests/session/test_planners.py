@@ -14,7 +14,8 @@ from codl.latency import store
 from codl.latency.files import load_profile, save_profile
 from codl.latency.profile import Meeting, Neighbour, Origin
 from codl.latency.store import user_folder
-from codl.partitioner.planner import Method, Planner
+from codl.partitioner.planner import Planner
+from codl.partitioner.search import Method
 from codl.plan.steps import Chain, Plan, Run
 from codl.profiler import calibration
 from codl.session import predictors as session_predictors

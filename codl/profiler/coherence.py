@@ -1,0 +1,83 @@
+"""What it costs that caches keep memory coherent which two devices use."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from codl.devices.loads import Call as Enqueue
+from codl.devices.loads import prepare_read, prepare_sweep, prepare_write, round_read
+from codl.devices.memory import arrange, place_shared
+from codl.devices.opencl import Device
+from codl.devices.script import Call, Played, play
+from codl.ir.graph import FLOAT_BYTES
+from codl.ir.regions import Region
+from codl.latency.profile import KIB, Coherence
+from codl.plan.sharing import Sharing
+from codl.profiler.watch import Watch
+
+_US = 1e6
+_FLOATS = 1 << 17
+"""As many as a core's own cache holds besides what else a layer needs."""
+
+
+def measure_coherence(
+    devices: Sequence[Device], watch: Watch, *, patience_seconds: float
+) -> tuple[Coherence, Coherence] | None:
+    """Return what either of two devices pays for the other's use of the same memory.
+
+    It is what reading takes right after the other one wrote, over reading after the device itself did; and
+    what writing takes after the other one read, over writing after nobody else did.
+
+    Args:
+        devices: Both, with profiling.
+        watch: Of both.
+        patience_seconds: How long to read on until readings agree.
+
+    Returns:
+        One for each device, or None where they do not both compute in the host's memory.
+
+    Raises:
+        DeviceError: A driver refused a kernel or memory, or its queues keep no times.
+    """
+    if arrange([device.info for device in devices], Sharing.COHERENT).modes != (Sharing.COHERENT,) * 2:
+        return None
+    floats = max(round_read(device, _FLOATS) for device in devices)
+    whole = Region.whole((floats,))
+    storages = place_shared(whole, devices)
+    writes = [
+        prepare_write(device, storage, whole) for device, storage in zip(devices, storages, strict=True)
+    ]
+    reads = [
+        prepare_read(device, storage.buffer, _FLOATS)
+        for device, storage in zip(devices, storages, strict=True)
+    ]
+    rest = [(place, prepare_sweep(device)) for place, device in enumerate(devices)]
+    rows: dict[str, Callable[[], Played]] = {}
+    for own, other in ((0, 1), (1, 0)):
+        for name, before, timed in (
+            ("read own", [(own, writes[own])], reads[own]),
+            ("fetch", [(other, writes[other])], reads[own]),
+            ("write own", [(own, writes[own]), (own, reads[own]), *rest], writes[own]),
+            ("reclaim", [(own, writes[own]), (other, reads[other]), *rest], writes[own]),
+        ):
+            rows[f"{own} {name}"] = partial(play, _script(devices, before, (own, timed)), devices)
+    taken = watch.measure(rows, patience_seconds=patience_seconds)
+
+    def compare(own: int, name: str, alone: str) -> float:
+        longer, usual = (taken[f"{own} {one}"].busy[own] for one in (name, alone))
+        return max(0.0, longer - usual) * _US / (floats * FLOAT_BYTES / KIB)
+
+    first, second = (
+        Coherence(fetch_us=compare(own, "fetch", "read own"), reclaim_us=compare(own, "reclaim", "write own"))
+        for own in (0, 1)
+    )
+    return first, second
+
+
+def _script(
+    devices: Sequence[Device], before: Sequence[tuple[int, Enqueue]], timed: tuple[int, Enqueue]
+) -> list[Call]:
+    """Return calls one after the other, each when the one before is done; only the last one counts."""
+    script: list[Call] = []
+    for place, call in before:
+        script += [(None, call), (None, devices[place].finish)]
+    return [*script, timed]
