@@ -13,7 +13,11 @@ class Span:
     track: str
     """Name of the device, or `HOST_TRACK`."""
     kind: str
-    """`launch`, `publish`, `read`, `write`, `map`, `unmap`, `wait` or `host`."""
+    """`launch`, `publish`, `read`, `write`, `map`, `unmap`, `wait` or `host`.
+
+    Of a prediction also `fetch` and `reclaim`: what a launch takes longer as it reads what another device wrote,
+    and as it writes where another one has read.
+    """
     name: str
     """Operator or tensor; empty for a wait."""
     step: int | None

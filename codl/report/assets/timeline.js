@@ -106,7 +106,7 @@ class Timeline {
     this.chosen = index;
     const span = this.spans[index];
     const what = { launch: "computes", publish: "publishes", read: "reads", write: "receives", map: "takes hold of", unmap: "gives back",
-      wait: "waits", host: "runs" }[span.kind] || span.kind;
+      wait: "waits", host: "runs", fetch: "fetches", reclaim: "reclaims" }[span.kind] || span.kind;
     const size = span.size_bytes ? `, ${formatBytes(span.size_bytes)}` : "";
     byId("timeline-status").textContent =
       `${span.track} ${what} ${span.name}${size} for ${formatTime(span.duration_us)} from ${formatTime(span.start_us)}` +
