@@ -15,8 +15,8 @@ class Span:
     kind: str
     """`launch`, `publish`, `read`, `write`, `map`, `unmap`, `wait` or `host`.
 
-    Of a prediction also `fetch` and `reclaim`: what a launch takes longer as it reads what another device wrote,
-    and as it writes where another one has read.
+    Of a prediction also `fetch` and `reclaim`: what a launch takes longer as it reads what another device
+    wrote, and as it writes where another one has read.
     """
     name: str
     """Operator or tensor; empty for a wait."""
