@@ -173,3 +173,20 @@ def test_cache_verb_lists_verifies_and_clears_plans(capsys: pytest.CaptureFixtur
     assert main(["cache", "verify"]) == 1
     assert main(["cache", "clear"]) == 0
     assert PLANS.files() == ()
+
+
+@pytest.mark.parametrize(
+    ("shared", "expected"),
+    [
+        ([8.0, 8.0, 8.0, 8.0, 8.0], 0),
+        ([9.9, 9.9, 9.9, 9.9, 9.9], 1),  # a gain too small to count
+        ([8.0, 8.0, 8.0, 11.0, 11.0], 1),  # a gain that comes and goes
+        ([8.0, 8.0, 8.0, 8.0, 30.0], 0),  # one disturbance
+    ],
+)
+def test_several_devices_are_taken_where_they_gain_most_of_the_time(
+    shared: Sequence[float], expected: int
+) -> None:
+    rounds = [[one, 10.0, 12.0] for one in shared]
+
+    assert verify.choose_fastest(rounds, [True, False, False]) == expected
