@@ -276,8 +276,13 @@ def _tell(value: Any, words: list[str], numbers: list[float]) -> None:
 
 
 def digest_implementation(row: Implementation) -> str:
-    """Return a SHA-256 over all that a row's time depends on: kernel source, launch description, features."""
-    return _digest((row.source, *row.other_sources), _list_modules(row))
+    """Return a SHA-256 over all that a predictor depends on: kernel source, launch description, features."""
+    return _digest((row.source, *row.other_sources), _list_modules(row), _COUNTING)
+
+
+def digest_launches(row: Implementation) -> str:
+    """Return a SHA-256 over all that a row's time depends on: kernel source and launch description."""
+    return _digest((row.source, *row.other_sources), _list_modules(row), ())
 
 
 def _list_modules(row: Implementation) -> tuple[str, ...]:
@@ -289,18 +294,18 @@ def _list_modules(row: Implementation) -> tuple[str, ...]:
 
 
 @cache
-def _digest(sources: tuple[str, ...], described: tuple[str, ...]) -> str:
+def _digest(sources: tuple[str, ...], described: tuple[str, ...], counting: tuple[ModuleType, ...]) -> str:
     digest = hashlib.sha256("".join(map(read_source, sources)).encode())
     for module in described:
-        for path in _list_files(sys.modules[module]):
+        for path in _list_files(sys.modules[module], counting):
             digest.update(b"\0" + _read_file(path))
     return digest.hexdigest()[:32]
 
 
 @cache
-def _list_files(described: ModuleType) -> list[str]:
+def _list_files(described: ModuleType, counting: tuple[ModuleType, ...]) -> list[str]:
     """Return the files of what counts and of what describes, in the order of paths."""
-    modules = (*_COUNTING, *_list_described(described))
+    modules = (*counting, *_list_described(described))
     return sorted({str(module.__file__) for module in modules}, key=lambda file: file.split(os.sep))
 
 

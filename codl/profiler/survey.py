@@ -14,7 +14,7 @@ from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
-from codl.latency.profile import COMPUTE, MEMORY, digest_implementation
+from codl.latency.profile import COMPUTE, MEMORY, digest_launches
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample
@@ -170,7 +170,7 @@ class Survey:
         return Sample(
             key=case.key,
             row=row.name,
-            digest=digest_implementation(row),
+            digest=digest_launches(row),
             layer=json.loads(case.layer.key),
             parameters=dict(case.selection.parameters),
             begin=case.region.begin,

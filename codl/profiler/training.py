@@ -14,7 +14,7 @@ from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.ir.boxes import Boxes, Region
 from codl.latency.features import Counting, Features
 from codl.latency.known import mark_layer
-from codl.latency.profile import RowModel, digest_implementation
+from codl.latency.profile import RowModel, digest_implementation, digest_launches
 from codl.machine import DeviceInfo
 from codl.profiler.fit import Fitted, fit_row
 from codl.profiler.log import Sample
@@ -64,7 +64,7 @@ class Lesson:
 
 def keep_valid(samples: Sequence[Sample]) -> list[Sample]:
     """Return the samples of kernels that are still what they were."""
-    known = {name: digest_implementation(row) for name, row in _ROWS.items()}
+    known = {name: digest_launches(row) for name, row in _ROWS.items()}
     return [sample for sample in samples if known.get(sample.row) == sample.digest]
 
 
