@@ -28,7 +28,7 @@ class Sample:
     """Of the case."""
     row: str
     digest: str
-    """Of the row's launches as they were then; what predictors count in them may change, and the time holds."""
+    """Of the row's launches as they were then; what predictors count in them may change."""
     layer: Mapping[str, Any]
     """As in a workload file."""
     parameters: Mapping[str, int]
