@@ -75,6 +75,12 @@ class SealedFile:
             raise CacheError(f"{self.path}: {name!r} is not what was written; remove the file")
         return values.reshape(entry["shape"])
 
+    def let_go(self) -> None:
+        """Take no memory for what was read so far: it comes back from the file where it is read again."""
+        advice = getattr(mmap, "MADV_DONTNEED", None)
+        if advice is not None:
+            self._mapped.madvise(advice)
+
     def check(self) -> None:
         """Raise `CacheError` when anything in the file is not what was sealed."""
         for name, entry in self._entries.items():

@@ -15,7 +15,7 @@ import pyopencl as cl
 
 from codl.devices.drivers import OpenedDevice, find_device, find_problems, load
 from codl.devices.findings import Finding, Status
-from codl.devices.memory import allocate_host
+from codl.devices.pages import allocate_host
 from codl.devices.probe import build_quietly, find_fault, tell_reason
 from codl.devices.signal_checks import check_signals
 from codl.errors import DeviceError

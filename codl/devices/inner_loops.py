@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.spec import Parameters
-from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.devices.reference import COMPUTE, References, count_items, count_part, prepare_run
 from codl.devices.timing import time_call
 from codl.errors import CodlError

@@ -11,13 +11,13 @@ import pyopencl as cl
 
 from codl.devices.meeting import can_signal
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES, Shape
 from codl.ir.regions import Region
 from codl.machine import DeviceInfo, DeviceKind
 from codl.plan.sharing import Arrangement, Sharing
 
-PAGE_BYTES = 4096
 _STORAGE_ORDERS = {4: (0, 2, 3, 1)}
 """By rank, the ONNX axes from outermost to innermost in memory; other ranks keep ONNX order."""
 
@@ -91,11 +91,21 @@ def count_runs(region: Region, whole: Region) -> int:
     return runs
 
 
-def allocate_host(floats: int) -> npt.NDArray[np.float32]:
-    """Return a page-aligned array that a zero-copy buffer can stand on."""
-    raw = np.empty(max(1, floats) * FLOAT_BYTES + PAGE_BYTES, np.uint8)
-    start = -raw.ctypes.data % PAGE_BYTES
-    return raw[start : start + max(1, floats) * FLOAT_BYTES].view(np.float32)
+def allocate_own(device: Device, floats: int) -> Any:
+    """Return a buffer in a device's own memory, to be kept until all that uses it is done.
+
+    A CPU's own memory is the host's: it has large pages then, which drivers do not ask for.
+
+    Args:
+        device: Whose.
+        floats: Its length.
+
+    Raises:
+        DeviceError: The driver refused the memory.
+    """
+    if device.info.kind is DeviceKind.CPU and device.info.is_unified:
+        return device.wrap(allocate_host(floats))
+    return device.allocate(floats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ import numpy as np
 import pyopencl as cl
 
 from codl.devices.awake import attentive_host
-from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.devices.timing import Row, Sampler, repeat_row, time_call
 from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceKind, Peaks

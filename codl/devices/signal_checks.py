@@ -7,8 +7,8 @@ import pyopencl as cl
 from codl.devices.drivers import OpenedDevice
 from codl.devices.findings import Finding
 from codl.devices.meeting import SIGNALS_VARIABLE, can_signal
-from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device, open_devices
+from codl.devices.pages import allocate_host
 from codl.devices.probe import tell_reason
 from codl.devices.signals import Signals
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyopencl as cl
 
 from codl.devices.meeting import SIGNALS_VARIABLE
-from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.errors import DeviceError
 
 _SOURCE, _ENTRY = "meeting/meeting__buffer.cl", "meeting__buffer"

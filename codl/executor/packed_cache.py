@@ -1,4 +1,4 @@
-"""Packed constants kept between processes, mapped from their file: one copy in memory for all that use it.
+"""Packed constants kept between processes, mapped from their file until they are where devices read them.
 
 Files stand under the graph's digest, the code that packs, and the arrays they hold. Plans that need other
 layouts add files of their own.
@@ -38,6 +38,11 @@ class PackedCache:
                     self._files.remove(file)
                     WEIGHTS.remove(file.path.stem)
         return None
+
+    def let_go(self) -> None:
+        """Take no memory for what was loaded; it comes back from the file where it is read again."""
+        for file in self._files:
+            file.let_go()
 
     def store(self, arrays: Mapping[str, FloatArray]) -> None:
         """Keep packed constants, if the graph can be known again."""

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codl.devices.memory import Storage, allocate_host, place_host, place_in, place_shared
+from codl.devices.memory import Storage, allocate_own, place_host, place_in, place_shared
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.ir.graph import Graph
 from codl.ir.regions import Region
 from codl.plan.memory import NOTHING_TAKEN_OVER, plan_memory
@@ -89,7 +90,7 @@ class Placement:
         for owner, floats in self._plan.arena_floats.items():
             host = allocate_host(floats) if owner == SHARED else None
             if host is None:
-                buffers = {owner: self._devices[owner].allocate(floats)}
+                buffers = {owner: allocate_own(self._devices[owner], floats)}
             else:
                 buffers = {index: self._devices[index].wrap(host) for index in self._arrangement.shared}
             self.fillable.append(next(iter(buffers.items())))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from codl.devices.memory import allocate_own
 from codl.devices.opencl import Device
 
 
@@ -25,7 +26,7 @@ class Scratch:
         Raises:
             DeviceError: The driver refused the memory.
         """
-        buffer = self._device.allocate(self.floats)
+        buffer = allocate_own(self._device, self.floats)
         for kernel, position in self._requests:
             kernel.set_arg(position, buffer)
         return buffer

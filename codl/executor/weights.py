@@ -5,11 +5,16 @@ from typing import Any
 import numpy as np
 
 from codl.catalog.spec import PackedArg
-from codl.devices.memory import Storage, allocate_host
+from codl.devices.memory import Storage
 from codl.devices.opencl import Device
+from codl.devices.pages import Chunks, allocate_host
 from codl.executor.packed_cache import PackedCache
 from codl.ir.graph import FloatArray, Graph
 from codl.ir.regions import Region
+
+_MOST_PLACED_BYTES = 64 << 20
+"""From here on what a file holds stays mapped: a matrix of hundreds of MB comes as one stream, for which large
+pages gain nothing, and copying it takes longer than all else that a session waits for."""
 
 
 class Weights:
@@ -20,6 +25,9 @@ class Weights:
         self._packed: dict[str, FloatArray] = {}
         self._cache = PackedCache(graph)
         self._unstored: dict[str, FloatArray] = {}
+        self._chunks = Chunks()
+        self._placed: set[str] = set()
+        """What of it lies on large pages, for devices that compute in the host's memory."""
         self._slices: dict[tuple[str, str, int, int], Any] = {}
         self._plain: dict[tuple[str, str], Storage] = {}
 
@@ -29,7 +37,8 @@ class Weights:
         key = (device.info.name, arg.key, begin, end)
         buffer = self._slices.get(key)
         if buffer is None:
-            buffer = device.upload(self._pack(arg)[begin:end].reshape(-1))
+            packed = self._place(arg) if device.info.is_unified else self._pack(arg)
+            buffer = device.upload(packed[begin:end].reshape(-1))
             self._slices[key] = buffer
         return buffer
 
@@ -37,18 +46,24 @@ class Weights:
         packed = self._packed.get(arg.key)
         if packed is None:
             packed = self._cache.load(arg.key)
-            if packed is None:
-                values = arg.pack(self._graph.constants)
-                packed = allocate_host(values.size)[: values.size].reshape(values.shape)
-                np.copyto(packed, values)
-                self._unstored[arg.key] = packed
-            self._packed[arg.key] = packed
+        if packed is None:
+            packed = self._unstored[arg.key] = self._chunks.place(arg.pack(self._graph.constants))
+            self._placed.add(arg.key)
+        self._packed[arg.key] = packed
+        return packed
+
+    def _place(self, arg: PackedArg) -> FloatArray:
+        packed = self._pack(arg)
+        if arg.key not in self._placed and packed.nbytes < _MOST_PLACED_BYTES:
+            packed = self._packed[arg.key] = self._chunks.place(packed)
+            self._placed.add(arg.key)
         return packed
 
     def store(self) -> None:
         """Keep what was packed since the last call for later processes."""
         unstored, self._unstored = self._unstored, {}
         self._cache.store(unstored)
+        self._cache.let_go()
 
     def plain(self, name: str, device: Device) -> Storage:
         """Return a constant in ONNX order in memory of ``device``."""

@@ -5,8 +5,9 @@ from typing import Any
 
 from codl.catalog.layers import draw_values
 from codl.devices.loads import round_read
-from codl.devices.memory import Storage, allocate_host, place_in
+from codl.devices.memory import Storage, place_in
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.ir.graph import FLOAT_BYTES, FloatArray
 from codl.ir.regions import Region
 

@@ -8,8 +8,9 @@ import numpy as np
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
 from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
-from codl.devices.memory import HostCopy, Storage, allocate_host, place_host, place_in
+from codl.devices.memory import HostCopy, Storage, allocate_own, place_host, place_in
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.ir.graph import FloatArray, Graph
 from codl.ir.regions import Boxes, Region
 
@@ -41,7 +42,7 @@ class Trial:
             if name in graph.constants
         }
         self._output = place_host(self._whole)
-        self._storages[self.node.output] = place_in(self._whole, device.allocate(self._whole.size))
+        self._storages[self.node.output] = place_in(self._whole, allocate_own(device, self._whole.size))
         self._packed: dict[str, Any] = {}
 
     def bind(self, selection: Selection) -> tuple[BoundLaunch, ...]:
@@ -55,7 +56,7 @@ class Trial:
         whole = Boxes.of([self._whole])
         batches = row.describe(self.node, self.graph, whole, self.device.info, parameters)
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
-        scratch = self.device.allocate(floats) if floats else None
+        scratch = allocate_own(self.device, floats) if floats else None
         images = Images(self.device)
         launches = (
             bind_launch(
@@ -107,7 +108,7 @@ class Trial:
         region = Region.whole(value.shape)
         host = place_host(region)
         np.copyto(host.view(), value)
-        storage = place_in(region, self.device.allocate(region.size))
+        storage = place_in(region, allocate_own(self.device, region.size))
         HostCopy(device=self.device, storage=storage, host=host, region=region).write()
         self.device.finish()
         return storage

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from codl.devices.drivers import OpenedDevice
 from codl.devices.memory import (
-    PAGE_BYTES,
     HostCopy,
     Storage,
-    allocate_host,
     arrange,
     choose_sharing,
     dense_strides,
@@ -84,11 +82,6 @@ def test_shared_memory_is_seen_by_all_cpu_drivers_without_a_map(devices: tuple[O
     filler.finish()
     assert first.host is second.host
     assert (first.view() == 7.0).all()
-
-
-def test_host_memory_stands_on_a_page() -> None:
-    assert allocate_host(10).ctypes.data % PAGE_BYTES == 0
-    assert allocate_host(10).size == 10
 
 
 def test_image_tensors_keep_channels_innermost_and_others_onnx_order() -> None:

@@ -13,8 +13,8 @@ import pytest
 from codl.devices import meeting
 from codl.devices.loads import prepare_spin
 from codl.devices.meeting import SIGNALS_VARIABLE, can_signal
-from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device
+from codl.devices.pages import allocate_host
 from codl.devices.signals import Signals
 from codl.errors import DeviceError
 from codl.machine import DeviceKind

@@ -102,17 +102,18 @@ def test_memory_is_what_was_planned(
     devices = open_arranged(DEVICES, discrete)
     own = dict.fromkeys(DEVICES, 0)
     shared: dict[int, int] = {}
-    allocate, wrap = Device.allocate, Device.wrap
+    wrap = Device.wrap
 
-    def count_own(self: Device, floats: int) -> Any:
-        own[self.info.name] += floats * FLOAT_BYTES
-        return allocate(self, floats)
+    def count_own(device: Device, floats: int) -> Any:
+        own[device.info.name] += floats * FLOAT_BYTES
+        return device.allocate(floats)
 
     def count_shared(self: Device, array: FloatArray) -> Any:
         shared[array.ctypes.data] = array.nbytes
         return wrap(self, array)
 
-    monkeypatch.setattr(Device, "allocate", count_own)
+    monkeypatch.setattr("codl.executor.placement.allocate_own", count_own)
+    monkeypatch.setattr("codl.executor.scratch.allocate_own", count_own)
     monkeypatch.setattr(Device, "wrap", count_shared)
     plan = plan_even(graph, devices=DEVICES, max_chain_length=4)
     executable = compile_plan(graph, plan, devices, sharing=sharing)

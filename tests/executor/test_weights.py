@@ -1,7 +1,7 @@
-"""Packed constants: packed once, kept between processes, mapped where devices read them."""
+"""Packed constants: packed once, kept between processes, placed once for all that read them."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,9 @@ import pytest
 from codl.cache.folders import WEIGHTS
 from codl.cache.sealed import PAGE_BYTES
 from codl.devices.drivers import OpenedDevice
-from codl.devices.memory import allocate_host
 from codl.devices.opencl import Device, open_device, open_devices
 from codl.executor.compile import compile_plan
+from codl.executor.packed_cache import PackedCache
 from codl.executor.weights import Weights
 from codl.frontend import load_graph
 from codl.ir.graph import FloatArray, Graph
@@ -44,11 +44,13 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The size of each constant that was packed, not loaded."""
     sizes: list[int] = []
 
-    def spy(floats: int) -> FloatArray:
-        sizes.append(floats)
-        return allocate_host(floats)
+    store = PackedCache.store
 
-    monkeypatch.setattr("codl.executor.weights.allocate_host", spy)
+    def spy(self: PackedCache, arrays: Mapping[str, FloatArray]) -> None:
+        sizes.extend(array.size for array in arrays.values())
+        store(self, arrays)
+
+    monkeypatch.setattr(PackedCache, "store", spy)
     return sizes
 
 
