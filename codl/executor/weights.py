@@ -13,8 +13,8 @@ from codl.ir.graph import FloatArray, Graph
 from codl.ir.regions import Region
 
 _MOST_PLACED_BYTES = 64 << 20
-"""From here on what a file holds stays mapped: a matrix of hundreds of MB comes as one stream, for which large
-pages gain nothing, and copying it takes longer than all else that a session waits for."""
+"""From here on what a file holds stays mapped: a matrix of hundreds of MB comes as one stream, to which large
+pages are no gain, and copying it takes longer than all else that a session waits for."""
 
 
 class Weights:

@@ -13,6 +13,7 @@ from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.loads import Call, prepare_read, prepare_write
 from codl.devices.memory import Storage
+from codl.devices.pools import ActivationPool, ConstantPool
 from codl.devices.reference import CACHED_BYTES
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
@@ -20,7 +21,6 @@ from codl.ir.regions import Boxes, Region, input_regions
 from codl.latency.amounts.traffic import count_constants
 from codl.machine import DeviceInfo
 from codl.profiler.guard import Guard, Reading
-from codl.profiler.pools import ActivationPool, ConstantPool
 
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""

@@ -14,6 +14,7 @@ from codl.catalog.stored import load_database
 from codl.devices.loads import Call as Enqueue
 from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
+from codl.devices.pools import ConstantPool
 from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.ops import Conv2d
@@ -23,7 +24,6 @@ from codl.profiler.case import Case, PreparedCase
 from codl.profiler.coherence import measure_coherence
 from codl.profiler.guard import Guard
 from codl.profiler.meetings import measure_meeting, measure_signals
-from codl.profiler.pools import ConstantPool
 from codl.profiler.watch import Watch
 
 _LOOK_SECONDS = 3.0

@@ -12,13 +12,13 @@ import numpy as np
 from codl.devices.awake import attentive_host
 from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
+from codl.devices.pools import ActivationPool, ConstantPool
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
 from codl.latency.profile import COMPUTE, MEMORY, digest_launches
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample
-from codl.profiler.pools import ActivationPool, ConstantPool
 
 LEAST_ROUNDS, MOST_ROUNDS = 12, 36
 """Readings of every case until it is looked at, and those after which what there is must do."""

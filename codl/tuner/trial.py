@@ -11,8 +11,10 @@ from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.memory import HostCopy, Storage, allocate_own, place_host, place_in
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
+from codl.devices.pools import ConstantPool
 from codl.ir.graph import FloatArray, Graph
 from codl.ir.regions import Boxes, Region
+from codl.latency.amounts.traffic import count_constants
 
 _MOST_PACKED = 3
 """Layouts of constants kept at a time; those of a large matrix product are hundreds of MiB."""
@@ -45,16 +47,20 @@ class Trial:
         self._storages[self.node.output] = place_in(self._whole, allocate_own(device, self._whole.size))
         self._packed: dict[str, Any] = {}
 
-    def bind(self, selection: Selection) -> tuple[BoundLaunch, ...]:
+    def bind(self, selection: Selection, constants: ConstantPool | None = None) -> tuple[BoundLaunch, ...]:
         """Return the launches that compute the whole node.
+
+        Args:
+            selection: What computes it.
+            constants: What to take for packed constants instead of the node's own: far ones, other ones in
+                each call. They are as many, but not as large; what is computed is of no use then.
 
         Raises:
             BuildError: The driver refused a kernel.
             DeviceError: The driver refused memory.
         """
         row, parameters = selection.implementation, selection.parameters
-        whole = Boxes.of([self._whole])
-        batches = row.describe(self.node, self.graph, whole, self.device.info, parameters)
+        batches = self._describe(selection)
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
         scratch = allocate_own(self.device, floats) if floats else None
         images = Images(self.device)
@@ -63,7 +69,7 @@ class Trial:
                 self.device,
                 batch,
                 tensors=[images.find(arg) or self._storages[arg.name] for arg in batch.tensors],
-                panels=self._find_panels(batch),
+                panels=self._find_panels(batch, constants),
                 scratch=scratch,
                 source=row.source,
                 parameters=parameters,
@@ -71,6 +77,10 @@ class Trial:
             for batch in batches
         )
         return tuple(launch for launch in launches if launch is not None)
+
+    def count_constant_bytes(self, selection: Selection) -> float:
+        """Return how many bytes of packed constants a candidate reads."""
+        return float(sum(count_constants(batch)[0] for batch in self._describe(selection)))
 
     def compute(self, selection: Selection) -> FloatArray:
         """Return the node's output as a candidate computes it, NaN where it writes nothing."""
@@ -84,11 +94,19 @@ class Trial:
         copy.read()
         return np.array(self._output.view(), order="C")
 
-    def _find_panels(self, batch: LaunchBatch) -> list[Any]:
+    def _describe(self, selection: Selection) -> tuple[LaunchBatch, ...]:
+        whole = Boxes.of([self._whole])
+        describe = selection.implementation.describe
+        return describe(self.node, self.graph, whole, self.device.info, selection.parameters)
+
+    def _find_panels(self, batch: LaunchBatch, constants: ConstantPool | None) -> list[Any]:
         if batch.panel_begin is None or batch.panel_end is None:
             return []
         begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
-        return [self._pack(arg, begin, end) for arg in batch.packed]
+        if constants is None:
+            return [self._pack(arg, begin, end) for arg in batch.packed]
+        floats = [arg.count_panel_floats(self.graph.constants) for arg in batch.packed]
+        return [constants.take_far((end - begin) * count)[0] for count in floats]
 
     def _pack(self, arg: PackedArg, begin: int, end: int) -> Any:
         key = f"{arg.key} {begin}:{end}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from codl.catalog.spec import Parameters, Selection
 from codl.devices.inner_loops import Loop, measure_loops
 from codl.devices.opencl import Device
+from codl.devices.pools import ConstantPool
 from codl.devices.reference import References
 from codl.machine import Peaks
 
@@ -21,6 +22,8 @@ class Workbench:
 
     references: References
     peaks: Peaks
+    constants: ConstantPool
+    """What candidates read for weights while they are timed."""
     loops: dict[Loop, float] = field(default_factory=dict)
     """Floating-point operations a second of inner loops."""
     record_loop: Callable[[Loop, float], None] = lambda loop, share: None
@@ -32,7 +35,8 @@ class Workbench:
     def open(cls, device: Device) -> "Workbench":
         """Return the workbench of a device, its peaks measured."""
         references = References(device)
-        return cls(references=references, peaks=references.measure_peaks())
+        peaks = references.measure_peaks()
+        return cls(references=references, peaks=peaks, constants=ConstantPool(device))
 
     def learn_loops(self, wanted: Iterable[tuple[str, Parameters, float]]) -> None:
         """Measure inner loops that are not known yet, all of them in turns.

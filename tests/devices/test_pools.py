@@ -4,12 +4,13 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
+from codl.devices import pools
 from codl.devices.drivers import OpenedDevice
 from codl.devices.loads import prepare_read, round_read
 from codl.devices.memory import Storage
 from codl.devices.opencl import Device, open_device
+from codl.devices.pools import ActivationPool, ConstantPool
 from codl.ir.regions import Region
-from codl.profiler.pools import ActivationPool, ConstantPool
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_near_weights_are_all_the_same(device: Device) -> None:
 
 
 def test_near_weights_may_be_more_than_there_are(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codl.profiler.pools._NEAR", 64)
+    monkeypatch.setattr(pools, "_NEAR", 64)
     pool = ConstantPool(device)
     few, many = pool.take_near(64), pool.take_near(100_001)
     assert many[1].size == round_read(device, 100_001) >= 100_001
@@ -67,7 +68,7 @@ def test_near_weights_may_be_more_than_there_are(device: Device, monkeypatch: py
 def test_far_weights_lie_behind_each_other_and_begin_anew(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codl.profiler.pools._MOST_FAR", 10_000)
+    monkeypatch.setattr(pools, "_MOST_FAR", 10_000)
     pool = ConstantPool(device)
     taken = [pool.take_far(floats) for floats in (3000, 5000, 1000, 8000)]
     for floats, (buffer, host) in zip((3000, 5000, 1000, 8000), taken, strict=True):
