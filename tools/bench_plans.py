@@ -29,7 +29,7 @@ from codl.catalog.stored import load_databases
 from codl.devices.drivers import emulate_pair, select_devices
 from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
-from codl.devices.timing import interleave, time_call
+from codl.devices.timing import interleave, lead_in, time_call
 from codl.executor.compile import compile_plan
 from codl.executor.weights import Weights
 from codl.frontend import load_model
@@ -48,6 +48,8 @@ from tools.networks import build
 from tools.plan_ideal import study_network
 
 NETWORKS = ("vgg16", "yolov2", "resnet50", "posenet", "fast_style_transfer", "retinaface")
+_LEAD_SECONDS = 0.01
+"""Untimed runs before each timed one of an operator: waking a driver takes as long as small ones."""
 _RATIOS = 20
 _BEST = 5
 _COUNTS: Mapping[str, int] = {
@@ -166,7 +168,8 @@ def study_operator(
     told = _format_plan(chosen)
     candidates = {text: plan for text, plan in _list_candidates(graph, names) if text != told}
     plans = {"chosen": chosen, **candidates}
-    rows = {text: time_call(call) for text, call in _compile(graph, plans, devices).items()}
+    calls = _compile(graph, plans, devices)
+    rows = {text: lead_in(time_call(call), seconds=_LEAD_SECONDS) for text, call in calls.items()}
     coarse = interleave(rows, least_rounds=5, most_rounds=9, most_seconds=60.0, pause_seconds=0.0)
     best = sorted((text for text in rows if text != "chosen"), key=coarse.median)[:_BEST]
     again = {text: rows[text] for text in ("chosen", *best)}

@@ -43,8 +43,12 @@ def time_call(call: Callable[[], object]) -> Row:
     return measure
 
 
-def lead_in(row: Row) -> Row:
+def lead_in(row: Row, *, seconds: float = _LEAD_SECONDS) -> Row:
     """Return a row in steady use: untimed runs of its own precede each timed one, for 40 ms, at least one.
+
+    Args:
+        row: What is timed.
+        seconds: How long it leads in.
 
     So programs are compared with their own data in the caches and all their threads awake.
 
@@ -54,7 +58,7 @@ def lead_in(row: Row) -> Row:
     """
 
     def measure() -> float:
-        end = time.perf_counter() + _LEAD_SECONDS
+        end = time.perf_counter() + seconds
         row()
         while time.perf_counter() < end:
             row()

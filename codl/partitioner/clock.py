@@ -10,6 +10,8 @@ from codl.latency.profile import Slowdown
 from codl.partitioner.slowdowns import read_slowdowns
 from codl.plan.timeline import HOST_TRACK, Span
 
+_P95_DEVIATIONS = 1.645
+"""Standard deviations above the mean at which the 95th percentile of a normal distribution lies."""
 _NOTHING = 1e-9
 """Less work than this is none, in us."""
 
@@ -204,7 +206,9 @@ def find_meeting_us(
 
 
 def find_meeting_doubt_us(predictors: Sequence[Predictor], *, is_signalled: bool = False) -> float:
-    """Return by how much one meeting of all devices may last longer than most: to the 95th percentile.
+    """Return how much longer than expected a meeting of all devices may last, as a standard deviation.
+
+    Errors of predictions, which it is weighed with, are told so as well.
 
     Args:
         predictors: One for each device of the plan; of one alone it is nothing.
@@ -217,7 +221,7 @@ def find_meeting_doubt_us(predictors: Sequence[Predictor], *, is_signalled: bool
         one.find_meeting(other.profile.name, is_signalled=is_signalled)
         for one, other in combinations(predictors, 2)
     ]
-    return max((meeting.p95_us - meeting.median_us for meeting in found), default=0.0)
+    return max((meeting.p95_us - meeting.median_us for meeting in found), default=0.0) / _P95_DEVIATIONS
 
 
 def _list_disturbers(predictors: Sequence[Predictor]) -> list[list[tuple[int, Slowdown]]]:

@@ -142,14 +142,14 @@ def test_gain_below_the_profiles_certainty_does_not_justify_a_split() -> None:
     assert not any(isinstance(step, Chain) for step in plan(graph, Method.DYNAMIC, unsure).steps)
 
 
-def test_gain_that_one_long_meeting_eats_does_not_justify_a_split() -> None:
+def test_gain_within_one_deviation_of_a_meeting_does_not_justify_a_split() -> None:
     graph = residual_block(height=512, channels=16)
     steady = plan(graph, Method.DYNAMIC, make_predictors(meeting_us=5.0, meeting_p95_us=5.0))
     assert steady.predicted_us is not None
     assert steady.best_single_us is not None
     gain_us = steady.best_single_us - steady.predicted_us
 
-    found = plan(graph, Method.DYNAMIC, make_predictors(meeting_us=5.0, meeting_p95_us=5.0 + gain_us))
+    found = plan(graph, Method.DYNAMIC, make_predictors(meeting_us=5.0, meeting_p95_us=5.0 + 1.645 * gain_us))
 
     assert any(isinstance(step, Chain) for step in steady.steps)
     assert not any(isinstance(step, Chain) for step in found.steps)
