@@ -10,6 +10,7 @@ from codl.devices.drivers import OpenedDevice
 from codl.devices.memory import (
     HostCopy,
     Storage,
+    allocate_own,
     arrange,
     choose_sharing,
     dense_strides,
@@ -82,6 +83,12 @@ def test_shared_memory_is_seen_by_all_cpu_drivers_without_a_map(devices: tuple[O
     filler.finish()
     assert first.host is second.host
     assert (first.view() == 7.0).all()
+
+
+def test_memory_that_the_host_has_not_is_refused_in_a_sentence(devices: tuple[OpenedDevice, ...]) -> None:
+    for opened in devices:
+        with pytest.raises(DeviceError, match="cannot allocate"):
+            allocate_own(open_device(opened.info.name), 1 << 58)
 
 
 def test_image_tensors_keep_channels_innermost_and_others_onnx_order() -> None:
