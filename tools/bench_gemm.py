@@ -101,7 +101,7 @@ def compare(device: Device, rows: int, depth: int, columns: int, *, most_rounds:
     repeats = max(1, round(_SAMPLE_SECONDS / max(own(), 1e-6)))
     rounds = interleave(
         {
-            "codl": lead_in(time_launches(device, launches, repeats=repeats)),
+            "codl": lead_in(time_launches(device, launches * repeats, plays=repeats)),
             "blas": lead_in(lambda: sum(blas() for _ in range(repeats)) / repeats),
         },
         watch=[("blas", "codl")],

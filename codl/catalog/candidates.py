@@ -36,7 +36,7 @@ def iterate_candidates(
         yield own
         has_limits = any(
             batch.local is not None or prod(batch.local_size) > 1
-            for batch in _describe(own, node, graph, info)
+            for batch in describe_whole(own, node, graph, info)
         )
         for values in product(*row.allowed.values()):
             parameters = dict(zip(row.allowed, values, strict=True))
@@ -76,11 +76,14 @@ def fits_device(selection: Selection, node: Node, graph: Graph, info: DeviceInfo
     return all(
         prod(batch.local_size) <= info.max_work_group_size
         and (batch.local is None or int(batch.local[0]) * FLOAT_BYTES <= info.local_memory_bytes)
-        for batch in _describe(selection, node, graph, info)
+        for batch in describe_whole(selection, node, graph, info)
     )
 
 
-def _describe(selection: Selection, node: Node, graph: Graph, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
+def describe_whole(
+    selection: Selection, node: Node, graph: Graph, info: DeviceInfo
+) -> tuple[LaunchBatch, ...]:
+    """Return the launches by which a candidate computes a whole node."""
     whole = Boxes.whole(graph.shape(node.output), 1)
     return selection.implementation.describe(node, graph, whole, info, selection.parameters)
 

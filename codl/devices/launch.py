@@ -90,20 +90,17 @@ def bind_launch(
     return BoundLaunch(enqueue=call, kernel=kernel, args=tuple(args), scratch_position=scratch_position)
 
 
-def time_launches(
-    device: Device, launches: Sequence[BoundLaunch], *, repeats: int = 1, plays: int = 1
-) -> Row:
+def time_launches(device: Device, launches: Sequence[BoundLaunch], *, plays: int = 1) -> Row:
     """Return a row that plays launches one after the other and waits for them; its time is that of one play.
 
     Args:
         device: Whose launches they are.
         launches: What to play, in order.
-        repeats: How often before the wait: many for what is short beside it.
-        plays: Plays of one thing that ``launches`` are, each of other memory.
+        plays: How many plays of one thing they are: many for what is short beside the wait.
 
     A row raises DeviceError when the driver fails.
     """
-    calls = [launch.enqueue for launch in launches] * repeats
+    calls = [launch.enqueue for launch in launches]
 
     def measure(_keep: Sequence[BoundLaunch] = launches) -> float:
         try:
@@ -112,7 +109,7 @@ def time_launches(
                 for call in calls:
                     call()
                 device.finish()
-                return (time.perf_counter() - start) / (repeats * plays)
+                return (time.perf_counter() - start) / plays
         except cl.Error as error:
             raise DeviceError(f"{device.info.name}: launch failed with {error}; run `codl doctor`") from error
 

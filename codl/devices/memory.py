@@ -103,15 +103,9 @@ def allocate_own(device: Device, floats: int) -> Any:
     Raises:
         DeviceError: The driver refused the memory, or the host has not so much.
     """
-    if device.info.kind is not DeviceKind.CPU or not device.info.is_unified:
-        return device.allocate(floats)
-    try:
-        host = allocate_host(floats)
-    except MemoryError as error:
-        raise DeviceError(
-            f"{device.info.name}: cannot allocate {floats * FLOAT_BYTES} bytes: {error}"
-        ) from error
-    return device.wrap(host)
+    if device.info.kind is DeviceKind.CPU and device.info.is_unified:
+        return device.wrap(allocate_host(floats))
+    return device.allocate(floats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES, FloatArray
 
 PAGE_BYTES = 4096
@@ -33,13 +34,16 @@ def allocate_host(floats: int) -> npt.NDArray[np.float32]:
         floats: Its length; at least one value is there all the same.
 
     Raises:
-        MemoryError: There is not so much.
+        DeviceError: There is not so much.
     """
     size = max(1, floats) * FLOAT_BYTES
     page = LARGE_PAGE_BYTES if size >= _LEAST_LARGE_BYTES else PAGE_BYTES
     raw = _map_large(size) if page == LARGE_PAGE_BYTES else None
     if raw is None:
-        raw = np.empty(size + page, np.uint8)
+        try:
+            raw = np.empty(size + page, np.uint8)
+        except MemoryError as error:
+            raise DeviceError(f"host: cannot allocate {size} bytes: {error}") from error
     start = -raw.ctypes.data % page
     return raw[start : start + size].view(np.float32)
 

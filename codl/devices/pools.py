@@ -5,7 +5,7 @@ from typing import Any
 
 from codl.catalog.layers import draw_values
 from codl.devices.loads import round_read
-from codl.devices.memory import Storage, place_in
+from codl.devices.memory import Storage, allocate_own, place_in
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
 from codl.ir.graph import FLOAT_BYTES, FloatArray
@@ -128,7 +128,7 @@ class ActivationPool:
         """
         if floats > self._scratch_floats:
             count = self._round_up(floats, self._scratch_floats)
-            self._scratch, self._scratch_floats = self._device.allocate(count), count
+            self._scratch, self._scratch_floats = allocate_own(self._device, count), count
         return self._scratch
 
     def _round_up(self, floats: int, known: int) -> int:

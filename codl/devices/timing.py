@@ -44,13 +44,13 @@ def time_call(call: Callable[[], object]) -> Row:
 
 
 def lead_in(row: Row, *, seconds: float = _LEAD_SECONDS) -> Row:
-    """Return a row in steady use: untimed runs of its own precede each timed one, for 40 ms, at least one.
+    """Return a row in steady use: untimed runs of its own precede each timed one.
+
+    So programs are compared with their own data in the caches and all their threads awake.
 
     Args:
         row: What is timed.
-        seconds: How long it leads in.
-
-    So programs are compared with their own data in the caches and all their threads awake.
+        seconds: For how long they do; there is one at least.
 
     Source:
         After a rest, or while threads of another library still spin, OpenCL drivers for CPUs have one core of

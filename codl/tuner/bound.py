@@ -5,13 +5,13 @@ Source:
     Here each is a time, and each rate is one that the device was seen to reach in a reference kernel.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from codl.catalog.candidates import describe_whole
 from codl.catalog.spec import LaunchBatch, Parameters, Selection
 from codl.devices.reference import CACHED_BYTES, COMPUTE, LANES, MEMORY, READING
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
-from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo, Peaks
 
 HEADROOM = 1.25
@@ -75,7 +75,7 @@ def find_bound(
     row, parameters = selection.implementation, selection.parameters
     lanes = min(max(LANES), parameters.get("VECTOR", max(LANES)))
     total = compute = memory = read = written = 0.0
-    for batch in _describe(selection, node, graph, info):
+    for batch in describe_whole(selection, node, graph, info):
         rate = peaks.flops[lanes]
         if row.inner_loop is not None and loop_rate is not None:
             rate = min(rate, loop_rate(row.inner_loop, parameters, _find_depth(batch)))
@@ -101,13 +101,8 @@ def find_loops(
     row, parameters = selection.implementation, selection.parameters
     if row.inner_loop is None:
         return []
-    batches = _describe(selection, node, graph, info)
+    batches = describe_whole(selection, node, graph, info)
     return [(row.inner_loop, parameters, _find_depth(batch)) for batch in batches]
-
-
-def _describe(selection: Selection, node: Node, graph: Graph, info: DeviceInfo) -> Sequence[LaunchBatch]:
-    whole = Boxes.whole(graph.shape(node.output), 1)
-    return selection.implementation.describe(node, graph, whole, info, selection.parameters)
 
 
 def _find_depth(batch: LaunchBatch) -> float:

@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from codl.catalog.candidates import describe_whole
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
 from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.memory import HostCopy, Storage, allocate_own, place_host, place_in
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
-from codl.devices.pools import ConstantPool
+from codl.devices.pools import ActivationPool, ConstantPool
 from codl.ir.graph import FloatArray, Graph
-from codl.ir.regions import Boxes, Region
+from codl.ir.regions import Region
 from codl.latency.amounts.traffic import count_constants
 
 _MOST_PACKED = 3
@@ -46,6 +47,8 @@ class Trial:
         self._output = place_host(self._whole)
         self._storages[self.node.output] = place_in(self._whole, allocate_own(device, self._whole.size))
         self._packed: dict[str, Any] = {}
+        self._activations = ActivationPool(device, least_floats=0)
+        """Of scratch memory, which all launches share as in a network."""
 
     def bind(self, selection: Selection, constants: ConstantPool | None = None) -> tuple[BoundLaunch, ...]:
         """Return the launches that compute the whole node.
@@ -53,16 +56,16 @@ class Trial:
         Args:
             selection: What computes it.
             constants: What to take for packed constants instead of the node's own: far ones, other ones in
-                each call. They are as many, but not as large; what is computed is of no use then.
+                each call, as large as they. What is computed is of no use then.
 
         Raises:
             BuildError: The driver refused a kernel.
             DeviceError: The driver refused memory.
         """
         row, parameters = selection.implementation, selection.parameters
-        batches = self._describe(selection)
+        batches = describe_whole(selection, self.node, self.graph, self.device.info)
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
-        scratch = allocate_own(self.device, floats) if floats else None
+        scratch = self._activations.take_scratch(floats) if floats else None
         images = Images(self.device)
         launches = (
             bind_launch(
@@ -80,7 +83,8 @@ class Trial:
 
     def count_constant_bytes(self, selection: Selection) -> float:
         """Return how many bytes of packed constants a candidate reads."""
-        return float(sum(count_constants(batch)[0] for batch in self._describe(selection)))
+        batches = describe_whole(selection, self.node, self.graph, self.device.info)
+        return float(sum(count_constants(batch)[0] for batch in batches))
 
     def compute(self, selection: Selection) -> FloatArray:
         """Return the node's output as a candidate computes it, NaN where it writes nothing."""
@@ -93,11 +97,6 @@ class Trial:
         copy = HostCopy(device=self.device, storage=target, host=self._output, region=self._whole)
         copy.read()
         return np.array(self._output.view(), order="C")
-
-    def _describe(self, selection: Selection) -> tuple[LaunchBatch, ...]:
-        whole = Boxes.of([self._whole])
-        describe = selection.implementation.describe
-        return describe(self.node, self.graph, whole, self.device.info, selection.parameters)
 
     def _find_panels(self, batch: LaunchBatch, constants: ConstantPool | None) -> list[Any]:
         if batch.panel_begin is None or batch.panel_end is None:

@@ -29,11 +29,7 @@ def test_far_constants_are_others_each_time_and_as_many() -> None:
         assert sizes[1] == sizes[2]
         assert len(sizes[0]) == len(sizes[1])
     assert trial.count_constant_bytes(selection) >= 4 * 16 * 32 * 9
-    pools = [
-        {arg.int_ptr for launch in one for arg in launch.args if isinstance(arg, cl.Buffer)}
-        for one in (first, second)
-    ]
-    assert pools[0] != pools[1]
+    assert {arg.int_ptr for arg in _list_buffers(first)} != {arg.int_ptr for arg in _list_buffers(second)}
     for launch in (*first, *second):
         launch.enqueue()
     device.finish()
