@@ -20,7 +20,7 @@ from codl.tuner.search import Final
 from codl.tuner.trial import Trial
 from codl.tuner.workbench import Workbench
 
-_METHOD = "far weights"
+_METHOD = "far constants"
 """How candidates are measured; what was measured otherwise is measured anew."""
 _FAR_BYTES, _MOST_FAR = 128 << 20, 64
 """Weights among which a candidate finds its own, as in a network: bytes, and how many times its own at most.

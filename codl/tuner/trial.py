@@ -1,6 +1,8 @@
 """A node on a device, ready to be computed by any candidate: operands in place, results read back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from codl.devices.memory import HostCopy, Storage, allocate_own, place_host, pla
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
 from codl.devices.pools import ActivationPool, ConstantPool
-from codl.ir.graph import FloatArray, Graph
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph
 from codl.ir.regions import Region
 from codl.latency.amounts.traffic import count_constants
 
@@ -55,8 +57,8 @@ class Trial:
 
         Args:
             selection: What computes it.
-            constants: What to take for packed constants instead of the node's own: far ones, other ones in
-                each call, as large as they. What is computed is of no use then.
+            constants: What to take for constants instead of the node's own: far ones, other ones in each
+                call, as large as they. What is computed is of no use then.
 
         Raises:
             BuildError: The driver refused a kernel.
@@ -66,12 +68,16 @@ class Trial:
         batches = describe_whole(selection, self.node, self.graph, self.device.info)
         floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
         scratch = self._activations.take_scratch(floats) if floats else None
-        images = Images(self.device)
+        images, storages = Images(self.device), self._storages
+        if constants is not None:
+            storages = storages | {
+                name: self._take_far(name, constants) for name in self._find_plain(batches)
+            }
         launches = (
             bind_launch(
                 self.device,
                 batch,
-                tensors=[images.find(arg) or self._storages[arg.name] for arg in batch.tensors],
+                tensors=[images.find(arg) or storages[arg.name] for arg in batch.tensors],
                 panels=self._find_panels(batch, constants),
                 scratch=scratch,
                 source=row.source,
@@ -82,9 +88,11 @@ class Trial:
         return tuple(launch for launch in launches if launch is not None)
 
     def count_constant_bytes(self, selection: Selection) -> float:
-        """Return how many bytes of packed constants a candidate reads."""
+        """Return how many bytes of constants a candidate reads, packed or as they are."""
         batches = describe_whole(selection, self.node, self.graph, self.device.info)
-        return float(sum(count_constants(batch)[0] for batch in batches))
+        packed = sum(float(count_constants(batch)[0]) for batch in batches)
+        plain = sum(prod(self.graph.shape(name)) for name in self._find_plain(batches))
+        return packed + FLOAT_BYTES * plain
 
     def compute(self, selection: Selection) -> FloatArray:
         """Return the node's output as a candidate computes it, NaN where it writes nothing."""
@@ -97,6 +105,15 @@ class Trial:
         copy = HostCopy(device=self.device, storage=target, host=self._output, region=self._whole)
         copy.read()
         return np.array(self._output.view(), order="C")
+
+    def _find_plain(self, batches: Iterable[LaunchBatch]) -> set[str]:
+        """Return the constants that launches read as they are."""
+        return {arg.name for batch in batches for arg in batch.tensors} & self.graph.constants.keys()
+
+    def _take_far(self, name: str, constants: ConstantPool) -> Storage:
+        """Return a constant's place with other values in it, far ones."""
+        storage = self._storages[name]
+        return replace(storage, buffer=constants.take_far(storage.region.size)[0])
 
     def _find_panels(self, batch: LaunchBatch, constants: ConstantPool | None) -> list[Any]:
         if batch.panel_begin is None or batch.panel_end is None:

@@ -5,12 +5,14 @@ from collections.abc import Iterable
 import numpy as np
 import pyopencl as cl
 
+from codl.catalog.candidates import iterate_candidates
 from codl.catalog.choose import choose
 from codl.devices.launch import BoundLaunch
 from codl.devices.opencl import open_device
 from codl.devices.pools import ConstantPool
 from codl.tuner.trial import Trial
 from codl.tuner.workload import find_shapes
+from tests.catalog.nodes import NODES
 from tests.kernels.convolutions import Case, build
 from tests.tuner.test_reference import DEVICE
 
@@ -34,6 +36,20 @@ def test_far_constants_are_others_each_time_and_as_many() -> None:
         launch.enqueue()
     device.finish()
     assert np.isfinite(trial.compute(selection)).all()
+
+
+def test_constants_that_are_read_as_they_are_are_far_too() -> None:
+    graph = NODES["vector-times-constant"].graph
+    device = open_device(DEVICE)
+    trial, pool = Trial(graph, device), ConstantPool(device)
+    candidates = iterate_candidates(graph.nodes[0], graph, device.info)
+    plain = next(one for one in candidates if one.implementation.name == "gemm_plain__buffer")
+
+    own, first, second = ({*_list_buffers(trial.bind(plain, one))} for one in (None, pool, pool))
+
+    assert len(own & first & second) == 2
+    assert own - first != first - second != set()
+    assert trial.count_constant_bytes(plain) == 4 * 64 * 1000
 
 
 def _list_buffers(launches: Iterable[BoundLaunch]) -> list[cl.Buffer]:
