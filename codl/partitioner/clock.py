@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Slowdown
@@ -208,7 +208,8 @@ def find_meeting_us(
 def find_meeting_doubt_us(predictors: Sequence[Predictor], *, is_signalled: bool = False) -> float:
     """Return how much longer than expected a meeting of all devices may last, as a standard deviation.
 
-    Errors of predictions, which it is weighed with, are told so as well.
+    Errors of predictions, which it is weighed with, are told so as well. Of two devices both have seen their
+    meetings; the one to which they lasted longer counts.
 
     Args:
         predictors: One for each device of the plan; of one alone it is nothing.
@@ -219,7 +220,7 @@ def find_meeting_doubt_us(predictors: Sequence[Predictor], *, is_signalled: bool
     """
     found = [
         one.find_meeting(other.profile.name, is_signalled=is_signalled)
-        for one, other in combinations(predictors, 2)
+        for one, other in permutations(predictors, 2)
     ]
     return max((meeting.p95_us - meeting.median_us for meeting in found), default=0.0) / _P95_DEVIATIONS
 
