@@ -92,7 +92,7 @@ def _find_device_sharing(timeline: Sequence[Span]) -> float:
     """Return what publishing and receiving take on the device of each step that does most of it."""
     sums: dict[tuple[int, str], float] = {}
     for span in timeline:
-        if span.track != HOST_TRACK and span.kind != "launch" and span.step is not None:
+        if span.track != HOST_TRACK and span.kind not in ("launch", "wait") and span.step is not None:
             key = (span.step, span.track)
             sums[key] = sums.get(key, 0.0) + span.duration_us
     longest: dict[int, float] = {}

@@ -144,6 +144,8 @@ def format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
             told[name] = asdict(meeting)
     if neighbour.coherence is not None:
         told["coherence"] = {name: round(us, 5) for name, us in asdict(neighbour.coherence).items()}
+    if neighbour.handing_us:
+        told["handing_us"] = round(neighbour.handing_us, 3)
     return told
 
 
@@ -266,6 +268,7 @@ def parse_neighbour(told: Any, where: str) -> Neighbour:
         meeting=meeting,
         signal=signal,
         coherence=None if coherence is None else _parse_coherence(coherence, f"{where}.coherence"),
+        handing_us=read_number(entries.get("handing_us", 0.0), f"{where}.handing_us"),
     )
 
 

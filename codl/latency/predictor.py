@@ -285,6 +285,15 @@ class Predictor:
             )
         return (neighbour.signal if is_signalled else None) or neighbour.meeting
 
+    def find_handing_us(self, other: str) -> float:
+        """Return by how much this device begins later for each launch that is handed over to another one.
+
+        Args:
+            other: Its name.
+        """
+        neighbour = self.profile.neighbours.get(other)
+        return 0.0 if neighbour is None else neighbour.handing_us
+
     def find_coherence(self, other: str) -> Coherence:
         """Return what it costs to use memory that another device uses as well; nothing where nobody knows.
 

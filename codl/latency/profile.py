@@ -167,6 +167,11 @@ class Neighbour:
     """Where their kernels wait for each other; None where they cannot."""
     coherence: Coherence | None = None
     """Where both compute in the host's memory; None: nobody knows."""
+    handing_us: float = 0.0
+    """By how much this device begins later for each launch that is handed over to the other one.
+
+    A host that hands over whole runs may do so on cores of this device.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -205,6 +205,25 @@ def find_meeting_us(
     )
 
 
+def find_delays_us(predictors: Sequence[Predictor], launches: Sequence[float]) -> list[float]:
+    """Return by how much each device begins later, as the host hands over the others' launches meanwhile.
+
+    What it takes to hand over a device's own launches is part of what these take.
+
+    Args:
+        predictors: One for each device of the plan.
+        launches: Of each device, of a run that is handed over at once.
+    """
+    return [
+        sum(
+            count * one.find_handing_us(other.profile.name)
+            for other, count in zip(predictors, launches, strict=True)
+            if other is not one
+        )
+        for one in predictors
+    ]
+
+
 def find_meeting_doubt_us(predictors: Sequence[Predictor], *, is_signalled: bool = False) -> float:
     """Return how much longer than expected a meeting of all devices may last, as a standard deviation.
 

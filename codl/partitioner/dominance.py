@@ -46,6 +46,7 @@ class Ways:
         """[nodes - 1, first position]"""
         for place, batch in singles.items():
             self._least[0, place] = batch.least_us + self.find_sharing_us((*batch.reads, *batch.bounds))
+        self._apart_us = _find_apart_us(singles, moves)
 
     def find_sharing_us(self, tensors: Iterable[str]) -> float:
         """Return the most that a stretch pays for a meeting and for tensors that it reads and publishes."""
@@ -74,16 +75,32 @@ class Ways:
 
     def find_limit_us(self, first: int, last: int) -> float:
         """Return what no candidate of a chain need take longer than, for it to be followed further back."""
-        return _FOLLOWED * float(self._least[last - first, first]) + self._meeting_us
+        apart_us = self._apart_us.get(first, 0.0)
+        return _FOLLOWED * float(self._least[last - first, first]) + self._meeting_us + apart_us
 
     @property
     def limits_us(self) -> Limits:
         """By first and last position, what no candidate of a chain need take longer than."""
         least = self._least.tolist()
         return {
-            (first, last): least[last - first][first] - _OWN * us
+            (first, last): least[last - first][first] - _OWN * us + self._apart_us.get(first, 0.0)
             for (first, last), us in self._sharing_us.items()
         }
+
+
+def _find_apart_us(singles: Mapping[int, ChainBatch], moves: MoveCosts) -> dict[int, float]:
+    """Return by position by how much devices may still be apart there that do not begin together.
+
+    Who begins first has less and less ahead, the more all of them have done.
+    """
+    left_us = float(np.max(moves.find_start_us(len(singles))))
+    found: dict[int, float] = {}
+    for place in sorted(singles):
+        if left_us <= 0:
+            break
+        found[place] = left_us
+        left_us -= singles[place].least_us / moves.count
+    return found
 
 
 def _find_most_us(shape: Sequence[int], moves: MoveCosts) -> float:

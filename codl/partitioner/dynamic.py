@@ -147,7 +147,8 @@ class DynamicProgram:
         """
         crossings = Crossings(ledger, self._sending.find_sizes(ledger.tensors), self._moves)
         known = Known(options, ledger, crossings, self._moves.sets, self._seats.live)
-        return States(known, self._moves, most=most)
+        operators = sum(not unit.is_host for unit in self._order)
+        return States(known, self._moves, most=most, start_us=self._moves.find_start_us(operators))
 
     def _note_arrivals(
         self, states: States, here: range, options: Options, *, followed: int | None = None

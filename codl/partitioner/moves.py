@@ -10,7 +10,7 @@ import numpy as np
 from codl.latency.predictor import Predictor
 from codl.latency.profile import KIB
 from codl.partitioner.arrays import Flags, Floats, Ints
-from codl.partitioner.clock import find_meeting_us
+from codl.partitioner.clock import find_delays_us, find_meeting_us
 from codl.plan.sharing import Arrangement, Sharing
 
 
@@ -30,11 +30,17 @@ class MoveCosts:
     """[device, device] The same at the end, for which the host waits in any case."""
     reading_us: Floats
     """[device, 3] The host's time to read outputs."""
+    delay_us: Floats
+    """[device] By how much each begins later for one launch of every other one."""
 
     @property
     def count(self) -> int:
         """Of the devices."""
         return len(self.meeting_us)
+
+    def find_start_us(self, operators: int) -> Floats:
+        """Return [device] when each begins that has about one launch for each of so many operators."""
+        return operators * self.delay_us
 
     @cached_property
     def is_free(self) -> bool:
@@ -138,8 +144,15 @@ def find_move_costs(
     ending = meetings
     if arrangement.signals:
         meetings = np.full((count, count), find_meeting_us(predictors, range(count), is_signalled=True))
+    each = [1.0 if arrangement.signals else 0.0] * count
     return MoveCosts(
-        host_us=host, queue_us=queue, held=held, meeting_us=meetings, ending_us=ending, reading_us=reading
+        host_us=host,
+        queue_us=queue,
+        held=held,
+        meeting_us=meetings,
+        ending_us=ending,
+        reading_us=reading,
+        delay_us=np.array(find_delays_us(predictors, each)),
     )
 
 

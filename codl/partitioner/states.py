@@ -79,9 +79,10 @@ class States:
         known: What is known of all that may be done.
         moves: What transfers and meetings cost.
         most: Most states.
+        start_us: [device] When each device begins.
     """
 
-    def __init__(self, known: Known, moves: MoveCosts, *, most: int) -> None:
+    def __init__(self, known: Known, moves: MoveCosts, *, most: int, start_us: Floats) -> None:
         self.known, self.count, devices = known, 1, moves.count
         self._devices, self._columns, self._meetings_us = (
             devices,
@@ -95,6 +96,7 @@ class States:
         """[devices + 4, state] All that is known of the way to a state, as in `Columns`."""
         self.clock, self.host_us = self.ways[:devices], self.ways[devices]
         """[device, state] When each device has done what it has to do; [state] when the host went on last."""
+        self.clock[:, 0] = start_us
         self.ends: Floats = np.zeros((most, len(moves.sets)))
         """[state, set] When the host goes on that waits for a set of devices."""
         self.ends[0] = moves.meetings_us

@@ -10,7 +10,7 @@ from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
 from codl.latency.profile import KIB, Coherence
-from codl.partitioner.clock import Clock, find_meeting_us
+from codl.partitioner.clock import Clock, find_delays_us, find_meeting_us
 from codl.partitioner.durations import Durations, Time
 from codl.partitioner.pairs import Pairs
 from codl.plan.memory import find_lying_inside
@@ -62,6 +62,7 @@ class Walk:
     def run(self) -> Plan:
         """Return the plan with its predictions; durations have learned of all slices."""
         steps = _find_steps(self._schedule, len(self._plan.steps))
+        self._hand_over()
         for action, step in zip(self._schedule.actions, steps, strict=True):
             self._take(action, step)
         self._clock.feed()
@@ -120,6 +121,21 @@ class Walk:
             if how is not None:
                 leaders[group[main.name]] = last, how
         return riders, leaders
+
+    def _hand_over(self) -> None:
+        """Let devices on whose cores the host hands over a whole run begin when it has done so."""
+        if not self._arrangement.signals:
+            return
+        counts = [0] * len(self._predictors)
+        for action in self._schedule.actions:
+            if isinstance(action, Launch) and action not in self._riders:
+                counts[action.device] += 1
+            elif isinstance(action, Meet) and action.is_signalled:
+                counts = [count + 1 for count in counts]
+        if sum(count > 0 for count in counts) < 2:
+            return
+        for device, us in enumerate(find_delays_us(self._predictors, counts)):
+            self._clock.tell(device, step=0, us=us, memory_us=0.0, kind="wait")
 
     def _find_coherence(self, device: int, other: int) -> Coherence:
         return self._predictors[device].find_coherence(self._predictors[other].profile.name)

@@ -16,7 +16,8 @@ class Span:
     """`launch`, `publish`, `read`, `write`, `map`, `unmap`, `wait` or `host`.
 
     Of a prediction also `fetch` and `reclaim`: what a launch takes longer as it reads what another device
-    wrote, and as it writes where another one has read.
+    wrote, and as it writes where another one has read. A device waits while the host hands over a run on its
+    cores.
     """
     name: str
     """Operator or tensor; empty for a wait."""

@@ -15,6 +15,8 @@ from codl.profiler.watch import Watch
 
 _SIGNALLED = 15
 """Meetings in a row that devices have by themselves; behind the first few, all has long been handed over."""
+_HANDED, _WORK_BESIDE = 96, 8
+"""Launches of nothing that are handed over to one device while the other one has so much to do."""
 _US = 1e6
 
 
@@ -92,3 +94,35 @@ def measure_signals(devices: Sequence[Device], watch: Watch, *, patience_seconds
         for rest in (found["met"].rest, float(np.percentile(rests, 95)))
     )
     return Meeting(median_us=median_us, p95_us=max(median_us, p95_us), samples=len(rests) * _SIGNALLED)
+
+
+def measure_handing(
+    devices: Sequence[Device], watch: Watch, *, patience_seconds: float
+) -> tuple[float, float]:
+    """Return by how much either of two devices begins later for each launch handed over to the other, in us.
+
+    It is how much longer a device takes for the same work if the host, before it waits, has launches for the
+    other one to hand over: nothing where it does so on a core that the device does not use. Where devices do
+    not wait for each other by themselves nobody hands over so much at once, and it is nothing as well.
+
+    Args:
+        devices: Both, with profiling.
+        watch: Of both.
+        patience_seconds: How long to read on until readings agree.
+    """
+    if not can_signal([device.info for device in devices]):
+        return 0.0, 0.0
+    signals, rows = Signals(devices), {}
+    for own, other in ((0, 1), (1, 0)):
+        work = prepare_sweep(devices[own])
+        nothing = signals.bind(other, number=1, says=True, awaited=())
+        begun: list[Call] = [(own, work)] * _WORK_BESIDE + [(None, devices[own].queue.flush)]
+        handed: list[Call] = [(None, nothing)] * _HANDED + [(None, devices[other].queue.flush)]
+        rows[f"{own} alone"] = partial(play, begun, devices)
+        rows[f"{own} beside"] = partial(play, begun + handed, devices)
+    with signals.turn:
+        found = watch.measure(rows, patience_seconds=patience_seconds)
+    one, other_one = (
+        max(0.0, found[f"{own} beside"].rest - found[f"{own} alone"].rest) / _HANDED * _US for own in (0, 1)
+    )
+    return one, other_one

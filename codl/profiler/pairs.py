@@ -23,11 +23,11 @@ from codl.latency.profile import COMPUTE, MEMORY, Coherence, DeviceProfile, Meet
 from codl.profiler.case import Case, PreparedCase
 from codl.profiler.coherence import measure_coherence
 from codl.profiler.guard import Guard
-from codl.profiler.meetings import measure_meeting, measure_signals
+from codl.profiler.meetings import measure_handing, measure_meeting, measure_signals
 from codl.profiler.watch import Watch
 
-_LOOK_SECONDS = 3.0
-"""To read on until readings agree, in one look at both directions, the meeting and the memory."""
+_LOOK_SECONDS = 3.75
+"""To read on until readings agree, in one look: at both directions, meetings, handing over and the memory."""
 _LOADS_BESIDE = 4
 """Of the other device, for one of the device that is timed: it is busy from before to after."""
 _LOAD_SECONDS = 5e-4
@@ -105,13 +105,14 @@ def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighb
     """
     stopwatches = Stopwatch(first), Stopwatch(second)
     watch = Watch([Guard(stopwatch) for stopwatch in stopwatches])
-    share, devices = _LOOK_SECONDS / 4, [one.device for one in stopwatches]
+    share, devices = _LOOK_SECONDS / 5, [one.device for one in stopwatches]
     meeting = measure_meeting(devices, watch, patience_seconds=share)
     signal = measure_signals(devices, watch, patience_seconds=share)
     own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=share)
     one, other = measure_coherence(devices, watch, patience_seconds=share) or (None, None)
-    first_one = Neighbour(slowdown=own, meeting=meeting, signal=signal, coherence=one)
-    return first_one, replace(first_one, slowdown=others, coherence=other)
+    handing = measure_handing(devices, watch, patience_seconds=share)
+    first_one = Neighbour(slowdown=own, meeting=meeting, signal=signal, coherence=one, handing_us=handing[0])
+    return first_one, replace(first_one, slowdown=others, coherence=other, handing_us=handing[1])
 
 
 def _join(looks: Sequence[Neighbour]) -> Neighbour:
@@ -131,6 +132,7 @@ def _join(looks: Sequence[Neighbour]) -> Neighbour:
         )
         if known
         else None,
+        handing_us=median(look.handing_us for look in looks),
     )
 
 

@@ -52,6 +52,7 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
                 meeting=Meeting(median_us=50.0, p95_us=80.0, samples=400),
                 signal=Meeting(median_us=7.0, p95_us=12.0, samples=900),
                 coherence=Coherence(fetch_us=0.03, reclaim_us=0.4),
+                handing_us=2.5,
             )
         },
     )

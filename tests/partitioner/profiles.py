@@ -22,6 +22,7 @@ def make_predictors(
     slowdown: float = 1.0,
     rmspe: float = 0.07,
     coherence: Coherence | None = None,
+    handing_us: float = 0.0,
     names: Sequence[str] = ("left", "right"),
 ) -> tuple[Predictor, ...]:
     """Return the predictors of some devices, the last of which takes ``slower`` times as long.
@@ -34,6 +35,7 @@ def make_predictors(
         slowdown: How much slower each is beside another.
         rmspe: Error of the predictions.
         coherence: What it costs to use the same memory as another; None where nobody knows.
+        handing_us: By how much each begins later for a launch of another.
         names: The devices.
     """
     found = []
@@ -47,6 +49,7 @@ def make_predictors(
             meeting=meeting,
             signal=None if signal_us is None else replace(meeting, median_us=signal_us),
             coherence=coherence,
+            handing_us=handing_us,
         )
         rows = {
             key: replace(

@@ -82,6 +82,28 @@ def test_devices_that_meet_by_themselves_pay_less_but_at_the_end() -> None:
     assert sum(step.sync_us or 0 for step in priced.steps) == MEETING_US + 6.0 * (len(meetings) - 1)
 
 
+def test_device_begins_when_the_host_has_handed_over_what_others_do() -> None:
+    arrangement = replace(COHERENT, signals=True)
+    actions = make_schedule(GRAPH, EVEN, arrangement).actions
+    handed = sum(
+        a.device == 1 if isinstance(a, Launch) else isinstance(a, Meet) and a.is_signalled for a in actions
+    )
+    (held, _), (_, other) = make_predictors(signal_us=6.0, handing_us=3.0), make_predictors(signal_us=6.0)
+    predictors = {"left": held, "right": other}
+    pricer = Pricer(graph=GRAPH, predictors=predictors)
+
+    waits = [span for span in pricer.trace(EVEN, arrangement) if span.kind == "wait" and span.track != "host"]
+
+    assert [(span.track, span.start_us, span.duration_us) for span in waits] == [("left", 0.0, 3.0 * handed)]
+    assert not [
+        span for span in pricer.trace(EVEN, COHERENT) if span.kind == "wait" and span.track != "host"
+    ]  # the host, that waits itself, hands over little at once
+    alone = plan_single(GRAPH, device="left", devices=("left", "right"))
+    assert price_plan(alone, GRAPH, (held, other), arrangement).predicted_us == pytest.approx(
+        price_plan(alone, GRAPH, (held, other), COHERENT).predicted_us
+    )
+
+
 def test_step_by_itself_is_its_longer_half_and_a_meeting() -> None:
     pricer = Pricer(graph=GRAPH, predictors={"left": LEFT, "right": RIGHT})
 

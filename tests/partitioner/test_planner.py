@@ -159,6 +159,20 @@ def test_gain_within_one_deviation_of_a_meeting_does_not_justify_a_split(witness
     assert not any(isinstance(step, Chain) for step in found.steps)
 
 
+def test_device_that_begins_later_does_less_until_the_first_meeting() -> None:
+    graph = residual_block(height=512, channels=16)
+    arrangement = replace(arrange_alike(Sharing.COHERENT, 2), signals=True)
+    held = [make_predictors(meeting_us=5.0, handing_us=400.0)[0], make_predictors(meeting_us=5.0)[1]]
+    ignorant = Planner(graph=graph, predictors=make_predictors(meeting_us=5.0), arrangement=arrangement)
+
+    found = Planner(graph=graph, predictors=held, arrangement=arrangement).plan(Method.DYNAMIC)
+
+    plain = price_plan(ignorant.plan(Method.DYNAMIC), graph, held, arrangement)
+    assert found.predicted_us is not None
+    assert plain.predicted_us is not None
+    assert found.predicted_us < plain.predicted_us
+
+
 @pytest.mark.parametrize("method", Method)
 def test_plans_know_what_caches_have_to_hand_over(method: Method) -> None:
     graph, arrangement = load("squeezenet"), arrange_alike(Sharing.COHERENT, 2)

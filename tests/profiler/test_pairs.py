@@ -29,9 +29,11 @@ def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
         assert neighbour.meeting is not None
         assert 0 < neighbour.meeting.median_us <= neighbour.meeting.p95_us
         assert (neighbour.signal is not None) == can_signal([device.info for device in pair])
+        assert neighbour.signal is not None or neighbour.handing_us == 0
         assert neighbour.coherence is not None
         assert 0 <= neighbour.coherence.fetch_us < 100
         assert 0 <= neighbour.coherence.reclaim_us < 100
+        assert 0 <= neighbour.handing_us < 1000
         if neighbour.signal is not None:
             assert 0 <= neighbour.signal.median_us <= neighbour.signal.p95_us
 
