@@ -24,7 +24,7 @@ from codl.profiler.survey import Survey
 
 _LOG = logging.getLogger(__name__)
 _LOOKS = 3
-"""At what two devices do to each other, 3 s each: a single one is easily disturbed."""
+"""At what two devices do to each other, 4 s each: a single one is easily disturbed."""
 _FILE, _NEIGHBOURS_FILE = "borrowed.json", "neighbours.json"
 
 

@@ -122,7 +122,7 @@ def measure_handing(
         rows[f"{own} beside"] = partial(play, begun + handed, devices)
     with signals.turn:
         found = watch.measure(rows, patience_seconds=patience_seconds)
-    one, other_one = (
+    first, second = (
         max(0.0, found[f"{own} beside"].rest - found[f"{own} alone"].rest) / _HANDED * _US for own in (0, 1)
     )
-    return one, other_one
+    return first, second
