@@ -1,6 +1,7 @@
 """Latency of codl beside MNN and ONNX Runtime on the same cores, in interleaved rounds.
 
-MNN is no dependency of codl: `pip install MNN` brings it, with its converter.
+MNN is no dependency of codl: `pip install MNN` brings it, with its converter, and an older protobuf than onnx
+wants. Install it where nothing else is run, or protobuf anew afterwards.
 
 Example:
     python tools/bench_mnn.py --networks vgg16,yolov2 --devices intel-cpu

@@ -21,6 +21,7 @@ import numpy as np
 import onnx
 
 from codl.assets import profiles_dir
+from codl.catalog.candidates import describe_whole
 from codl.devices.memory import arrange
 from codl.frontend import load_model
 from codl.ir.boxes import Boxes
@@ -192,8 +193,7 @@ def _make_flops_only(predictor: Predictor, graph: Graph) -> Predictor:
         if isinstance(node.op, HostCall):
             continue
         whole = Boxes.whole(graph.shape(node.output), 1)
-        chosen = predictor.choose(node, graph)
-        batches = chosen.implementation.describe(node, graph, whole, predictor.info, chosen.parameters)
+        batches = describe_whole(predictor.choose(node, graph), node, graph, predictor.info)
         flops += sum(float(batch.flops[0]) for batch in batches)
         times += float(predictor.predict(node, graph, whole).us[0])
     model = LinearModel(features=(FLOPS,), coefficients=(times / flops,), low=(0.0,), high=(1e18,))

@@ -20,9 +20,9 @@ if not __package__:
 import numpy as np
 
 from codl.assets import profiles_dir
+from codl.catalog.candidates import describe_whole
 from codl.catalog.choose import choose
 from codl.catalog.table import IMPLEMENTATIONS
-from codl.ir.boxes import Boxes
 from codl.ir.ops import Conv2d, ConvTranspose2d
 from codl.latency.features import FLOPS
 from codl.latency.files import save_profile
@@ -137,9 +137,7 @@ def _count_flops(network: str, info: DeviceInfo) -> tuple[float, float]:
             continue
         graph = layer.make_graph()
         chosen = choose(graph.nodes[0], graph, info)
-        batches = chosen.implementation.describe(
-            graph.nodes[0], graph, Boxes.whole(layer.output, 1), info, chosen.parameters
-        )
+        batches = describe_whole(chosen, graph.nodes[0], graph, info)
         flops = count * float(sum(batch.flops[0] for batch in batches))
         is_window = isinstance(layer.op, Conv2d | ConvTranspose2d)
         if is_window and chosen.implementation.name.startswith(WINDOWS):

@@ -132,10 +132,9 @@ class Walk:
                 counts[action.device] += 1
             elif isinstance(action, Meet) and action.is_signalled:
                 counts = [count + 1 for count in counts]
-        if sum(count > 0 for count in counts) < 2:
-            return
         for device, us in enumerate(find_delays_us(self._predictors, counts)):
-            self._clock.tell(device, step=0, us=us, memory_us=0.0, kind="wait")
+            if counts[device]:
+                self._clock.tell(device, step=0, us=us, memory_us=0.0, kind="wait")
 
     def _find_coherence(self, device: int, other: int) -> Coherence:
         return self._predictors[device].find_coherence(self._predictors[other].profile.name)

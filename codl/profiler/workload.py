@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from codl.assets import profiles_dir
-from codl.catalog.candidates import can_use
+from codl.catalog.candidates import can_use, describe_whole
 from codl.catalog.choose import choose
 from codl.catalog.layers import Layer, load_layers
 from codl.catalog.pairs import list_pairs
@@ -344,7 +344,5 @@ def _limit_cost(info: DeviceInfo) -> float:
 
 def _guess_cost(graph: Graph, selection: Selection, info: DeviceInfo) -> float:
     """Return a layer's work, in bytes moved and what its arithmetic is worth in them."""
-    node = graph.nodes[-1]
-    out = Boxes.whole(graph.shape(node.output), 1)
-    batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
+    batches = describe_whole(selection, graph.nodes[-1], graph, info)
     return float(sum(b.flops[0] / _FLOPS_PER_BYTE + b.read_bytes[0] + b.written_bytes[0] for b in batches))
