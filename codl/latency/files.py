@@ -23,6 +23,7 @@ from codl.latency.profile import (
     Coherence,
     DeviceKey,
     DeviceProfile,
+    HostCoherence,
     Meeting,
     Neighbour,
     Origin,
@@ -38,6 +39,7 @@ _MOST_US_PER_KIB = 1000.0
 _MOST_ENTRIES = 4096
 
 Facts = TypeVar("Facts", DeviceInfo, DeviceKey)
+Costs = TypeVar("Costs", Coherence, HostCoherence)
 
 
 def save_profile(profile: DeviceProfile, folder: Path) -> None:
@@ -142,8 +144,10 @@ def format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
         meeting = getattr(neighbour, name)
         if meeting is not None:
             told[name] = asdict(meeting)
-    if neighbour.coherence is not None:
-        told["coherence"] = {name: round(us, 5) for name, us in asdict(neighbour.coherence).items()}
+    for name in ("coherence", "host"):
+        costs = getattr(neighbour, name)
+        if costs is not None:
+            told[name] = {what: round(us, 5) for what, us in asdict(costs).items()}
     if neighbour.handing_us:
         told["handing_us"] = round(neighbour.handing_us, 3)
     return told
@@ -262,22 +266,24 @@ def parse_neighbour(told: Any, where: str) -> Neighbour:
         None if entries.get(name) is None else _parse_meeting(entries[name], f"{where}.{name}")
         for name in ("meeting", "signal")
     )
-    coherence = entries.get("coherence")
+    coherence, host = entries.get("coherence"), entries.get("host")
     return Neighbour(
         slowdown=((a, b), (c, d)),
         meeting=meeting,
         signal=signal,
-        coherence=None if coherence is None else _parse_coherence(coherence, f"{where}.coherence"),
+        coherence=None if coherence is None else _parse_costs(coherence, Coherence, f"{where}.coherence"),
+        host=None if host is None else _parse_costs(host, HostCoherence, f"{where}.host"),
         handing_us=read_number(entries.get("handing_us", 0.0), f"{where}.handing_us"),
     )
 
 
-def _parse_coherence(told: Any, where: str) -> Coherence:
+def _parse_costs(told: Any, kind: type[Costs], where: str) -> Costs:
+    """Return costs of a KiB each."""
     values = _entries(told, where)
-    return Coherence(
+    return kind(
         **{
             one.name: read_number(values.get(one.name), f"{where}.{one.name}", largest=_MOST_US_PER_KIB)
-            for one in fields(Coherence)
+            for one in fields(kind)
         }
     )
 

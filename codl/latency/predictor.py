@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,11 @@ from codl.latency.features import FLOPS, Counting, Features, extract_features, s
 from codl.latency.known import mark_node
 from codl.latency.profile import (
     NO_COHERENCE,
+    NO_HOST_COHERENCE,
     Coherence,
     DeviceKey,
     DeviceProfile,
+    HostCoherence,
     Meeting,
     Origin,
     RowModel,
@@ -302,6 +304,12 @@ class Predictor:
         """
         neighbour = self.profile.neighbours.get(other)
         return (None if neighbour is None else neighbour.coherence) or NO_COHERENCE
+
+    @cached_property
+    def host_coherence(self) -> HostCoherence:
+        """What it costs to use memory that the host uses as well; nothing where nobody knows."""
+        known = [one.host for one in self.profile.neighbours.values() if one.host is not None]
+        return max(known, key=lambda one: one.input_us + one.output_us, default=NO_HOST_COHERENCE)
 
     def slow_down(self, prediction: Prediction, other: str, other_memory_share: Times | None = None) -> Times:
         """Return a prediction's times [count] while another device works too.

@@ -8,9 +8,10 @@ from functools import reduce
 from math import prod
 
 from codl.catalog.layers import list_before
-from codl.ir.graph import NO_EPILOGUE, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, NO_EPILOGUE, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Region
+from codl.latency.profile import KIB
 from codl.partitioner.durations import Durations
 from codl.partitioner.pairs import Pairs
 from codl.partitioner.tables import Tables
@@ -50,12 +51,15 @@ class Alone:
                 us += self._move("unmap", name, reduce(Region.hull, regions))
         residency = Residency(graph)
         groups = self._find_groups(self._tables.pairs)
+        host, outputs, inputs = self._predictor.host_coherence, {*graph.outputs}, {*graph.inputs}
         for node in graph.nodes:
-            if self._sharing is Sharing.COPIED:
+            if self._sharing is not Sharing.MAPPED and not inputs.isdisjoint(node.inputs):
                 for name, region in zip(node.inputs, self._tables.find(node).reads, strict=True):
                     for transfer in residency.request(name, region, self._device):
-                        us += self._move("write", name, transfer.region)
+                        us += self._bring(name, transfer.region)
             us += groups[node.name] if node.name in groups else self._time(node)
+            if self._sharing is Sharing.COHERENT and node.output in outputs:
+                us += host.output_us * _count_kib(Region.whole(graph.shape(node.output)))
         us += self._predictor.profile.wait_us
         kinds = {Sharing.MAPPED: ("map", "unmap"), Sharing.COPIED: ("read",)}
         for kind in kinds.get(self._sharing, ()):
@@ -113,8 +117,18 @@ class Alone:
             return before
         return None if any(node.output in self._graph.outputs for node in before) else before
 
+    def _bring(self, tensor: str, region: Region) -> float:
+        """Return what it takes that the device has a part of an input."""
+        if self._sharing is Sharing.COPIED:
+            return self._move("write", tensor, region)
+        return self._predictor.host_coherence.input_us * _count_kib(region)
+
     def _move(self, kind: str, tensor: str, region: Region) -> float:
         return self._durations.time_move(kind, tensor, region, self._predictor)
+
+
+def _count_kib(region: Region) -> float:
+    return region.size * FLOAT_BYTES / KIB
 
 
 def _find_inside(graph: Graph) -> Mapping[str, frozenset[str]]:

@@ -11,6 +11,7 @@ from codl.latency.predictor import Predictor
 from codl.latency.profile import KIB
 from codl.partitioner.arrays import Flags, Floats, Ints
 from codl.partitioner.clock import find_delays_us, find_meeting_us
+from codl.plan.residency import HOST
 from codl.plan.sharing import Arrangement, Sharing
 
 
@@ -112,10 +113,10 @@ def find_move_costs(
         for destination in range(count):
             if source == destination:
                 continue
-            mode = Sharing.MAPPED if source == count else arrangement.between(source, destination)
-            if counts_coherence and mode is Sharing.COHERENT:
-                us = _find_coherence_us(predictors[source], predictors[destination])
-                queue[source, destination, 1] += us
+            if counts_coherence:
+                queue[source, destination, 1] += _find_coherence_us(
+                    predictors, arrangement, HOST if source == count else source, destination
+                )
             ends = [destination] if source == count else [destination, source]
             modes = [arrangement.modes[end] for end in ends]
             if source < count and Sharing.COPIED not in modes and Sharing.MAPPED in modes:
@@ -138,6 +139,8 @@ def find_move_costs(
         if mode is not Sharing.COHERENT:
             kinds = ("read",) if mode is Sharing.COPIED else ("map", "unmap")
             reading[index] = _find_costs(predictor, kinds)
+        elif counts_coherence:
+            reading[index, 1] = predictor.host_coherence.output_us / KIB
         for place in range(index):
             us = predictor.find_meeting(predictors[place].profile.name).median_us
             meetings[index, place] = meetings[place, index] = us
@@ -156,13 +159,21 @@ def find_move_costs(
     )
 
 
-def _find_coherence_us(source: Predictor, destination: Predictor) -> float:
-    """Return what a byte costs that one device writes and another one reads, both in the host's memory.
+def _find_coherence_us(
+    predictors: Sequence[Predictor], arrangement: Arrangement, source: int, destination: int
+) -> float:
+    """Return what a byte costs for caches' sake that a device or the host writes and a device reads.
 
     The reader is taken to bear all of it, also what the writer takes longer to write the next time.
     """
-    fetch_us = destination.find_coherence(source.profile.name).fetch_us
-    return (fetch_us + source.find_coherence(destination.profile.name).reclaim_us) / KIB
+    if arrangement.between(source, destination) is not Sharing.COHERENT:
+        return 0.0
+    reader = predictors[destination]
+    if source == HOST:
+        return reader.host_coherence.input_us / KIB
+    writer = predictors[source]
+    fetch_us = reader.find_coherence(writer.profile.name).fetch_us
+    return (fetch_us + writer.find_coherence(reader.profile.name).reclaim_us) / KIB
 
 
 def _find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:

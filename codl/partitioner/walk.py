@@ -16,9 +16,9 @@ from codl.partitioner.pairs import Pairs
 from codl.plan.memory import find_lying_inside
 from codl.plan.pairs import find_pairs
 from codl.plan.places import find_owner
-from codl.plan.residency import Transfer
+from codl.plan.residency import HOST, Transfer
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
-from codl.plan.sharing import Arrangement
+from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan, Step
 from codl.plan.timeline import Span
 
@@ -149,8 +149,10 @@ class Walk:
         for step, transfers in enumerate(self._schedule.fetches):
             for one in transfers:
                 fetches.setdefault((step, one.destination), []).append(one)
+                if one.source == HOST:
+                    continue
                 key = one.tensor, one.source
-                us = self._find_coherence(one.source, one.destination).reclaim_us * _count_kib(one)
+                us = self._find_coherence(one.source, one.destination).reclaim_us * _count_kib(one.region)
                 reclaimed_us[key] = reclaimed_us.get(key, 0.0) + us
         return fetches, reclaimed_us
 
@@ -195,8 +197,7 @@ class Walk:
     def _launch(self, action: Launch) -> None:
         node, device = self._graph.nodes_by_name[action.node], action.device
         for one in self._fetches.pop((action.step, device), ()):
-            us = self._find_coherence(device, one.source).fetch_us * _count_kib(one)
-            self._share(device, us, step=action.step, kind="fetch", name=one.tensor)
+            self._fetch(one, action.step)
         inside = self._inside.get((action.step, action.node, device), frozenset())
         if inside:
             time = self._durations.time_rest(node, self._plan.devices[device], action.region, inside)
@@ -207,7 +208,22 @@ class Walk:
             device, step=action.step, us=time.us, memory_us=time.memory_us, kind="launch", name=action.node
         )
         us = self._reclaimed_us.get((node.output, device), 0.0)
+        if node.output in self._graph.outputs and self._arrangement.mode(device) is Sharing.COHERENT:
+            us += self._predictors[device].host_coherence.output_us * _count_kib(action.region)
         self._share(device, us, step=action.step, kind="reclaim", name=node.output)
+
+    def _fetch(self, transfer: Transfer, step: int) -> None:
+        """Price what caches do when a device reads what the host or another one wrote in shared memory.
+
+        The device is taken to bear what the host takes longer to write as well.
+        """
+        device, source = transfer.destination, transfer.source
+        if source == HOST:
+            us = self._predictors[device].host_coherence.input_us
+        else:
+            us = self._find_coherence(device, source).fetch_us
+        us *= _count_kib(transfer.region)
+        self._share(device, us, step=step, kind="fetch", name=transfer.tensor)
 
     def _time(self, action: Launch, node: Node) -> Time:
         """Return what a launch takes, or its part of one that computes several nodes."""
@@ -246,8 +262,8 @@ class Walk:
         self._clock.spend(us, step=step, kind=kind, name=tensor, other=other, size=size)
 
 
-def _count_kib(transfer: Transfer) -> float:
-    return transfer.region.size * FLOAT_BYTES / KIB
+def _count_kib(region: Region) -> float:
+    return region.size * FLOAT_BYTES / KIB
 
 
 def _first_node(step: Step) -> str:

@@ -109,7 +109,7 @@ class Schedule:
     closing: tuple[Unmap, ...] = ()
     """After the host has read the graph's outputs."""
     fetches: tuple[tuple[Transfer, ...], ...] = ()
-    """By step, what coherent devices read that another one wrote; only their caches have to do with it."""
+    """By step, what coherent devices read that others or the host wrote; only caches have to do with it."""
 
 
 def make_schedule(
@@ -203,8 +203,7 @@ class _Scheduler:
             self._fetches[step] = tuple(
                 transfer
                 for transfer in transfers
-                if transfer.source != HOST
-                and self._arrangement.between(transfer.source, transfer.destination) is Sharing.COHERENT
+                if self._arrangement.between(transfer.source, transfer.destination) is Sharing.COHERENT
             )
 
     def _call(self, index: int, step: Host) -> None:

@@ -19,10 +19,20 @@ from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Region
-from codl.latency.profile import COMPUTE, MEMORY, Coherence, DeviceProfile, Meeting, Neighbour, Slowdown
+from codl.latency.profile import (
+    COMPUTE,
+    MEMORY,
+    Coherence,
+    DeviceProfile,
+    HostCoherence,
+    Meeting,
+    Neighbour,
+    Slowdown,
+)
 from codl.profiler.case import Case, PreparedCase
 from codl.profiler.coherence import measure_coherence
 from codl.profiler.guard import Guard
+from codl.profiler.host_coherence import measure_host_coherence
 from codl.profiler.meetings import measure_handing, measure_meeting, measure_signals
 from codl.profiler.watch import Watch
 
@@ -106,13 +116,16 @@ def measure_neighbours(first: Device, second: Device) -> tuple[Neighbour, Neighb
     stopwatches = Stopwatch(first), Stopwatch(second)
     watch = Watch([Guard(stopwatch) for stopwatch in stopwatches])
     share, devices = _LOOK_SECONDS / 5, [one.device for one in stopwatches]
+    hosts = [measure_host_coherence(device, patience_seconds=share / 2) for device in devices]
     meeting = measure_meeting(devices, watch, patience_seconds=share)
     signal = measure_signals(devices, watch, patience_seconds=share)
     own, others = _measure_slowdowns(stopwatches, watch, patience_seconds=share)
     one, other = measure_coherence(devices, watch, patience_seconds=share) or (None, None)
     handing = measure_handing(devices, watch, patience_seconds=share)
-    first_one = Neighbour(slowdown=own, meeting=meeting, signal=signal, coherence=one, handing_us=handing[0])
-    return first_one, replace(first_one, slowdown=others, coherence=other, handing_us=handing[1])
+    found = Neighbour(
+        slowdown=own, meeting=meeting, signal=signal, coherence=one, host=hosts[0], handing_us=handing[0]
+    )
+    return found, replace(found, slowdown=others, coherence=other, host=hosts[1], handing_us=handing[1])
 
 
 def _join(looks: Sequence[Neighbour]) -> Neighbour:
@@ -120,8 +133,10 @@ def _join(looks: Sequence[Neighbour]) -> Neighbour:
 
     A virtual machine's cores share a cache for some seconds, and then they do not: memory-bound work takes
     1.7 and 1.0 times as long beside the other device, and caches hand over nearly for nothing, or at a price.
+    What a plan is worth is what it takes in the mean.
     """
     known = [look.coherence for look in looks if look.coherence is not None]
+    hosts = [look.host for look in looks if look.host is not None]
     (calm, mixed), (disturbed, both) = np.mean([look.slowdown for look in looks], axis=0).tolist()
     return Neighbour(
         slowdown=((calm, mixed), (disturbed, both)),
@@ -131,6 +146,11 @@ def _join(looks: Sequence[Neighbour]) -> Neighbour:
             fetch_us=mean(one.fetch_us for one in known), reclaim_us=mean(one.reclaim_us for one in known)
         )
         if known
+        else None,
+        host=HostCoherence(
+            input_us=mean(one.input_us for one in hosts), output_us=mean(one.output_us for one in hosts)
+        )
+        if hosts
         else None,
         handing_us=median(look.handing_us for look in looks),
     )

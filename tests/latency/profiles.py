@@ -5,6 +5,7 @@ from codl.latency.linear import LinearModel
 from codl.latency.profile import (
     Coherence,
     DeviceProfile,
+    HostCoherence,
     Meeting,
     Neighbour,
     Quality,
@@ -52,6 +53,7 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
                 meeting=Meeting(median_us=50.0, p95_us=80.0, samples=400),
                 signal=Meeting(median_us=7.0, p95_us=12.0, samples=900),
                 coherence=Coherence(fetch_us=0.03, reclaim_us=0.4),
+                host=HostCoherence(input_us=0.5, output_us=0.25),
                 handing_us=2.5,
             )
         },

@@ -215,6 +215,8 @@ def test_hostile_predictors_are_refused(folder: Path, change: Callable[[Told], N
         _set("neighbours", "other-cpu", "coherence", value={"fetch_us": 0.5}),
         _set("neighbours", "other-cpu", "coherence", "reclaim_us", value=-0.1),
         _set("neighbours", "other-cpu", "coherence", "fetch_us", value=1e9),
+        _set("neighbours", "other-cpu", "host", value={"input_us": 0.5}),
+        _set("neighbours", "other-cpu", "host", "output_us", value=-0.1),
         _set("neighbours", "other-cpu", "handing_us", value=-1),
         _set("neighbours", "other-cpu", value=[]),
         _set("device", "name", value=None),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from codl.devices.memory import arrange
 from codl.latency.predictor import Predictor
-from codl.latency.profile import Coherence, Meeting, Neighbour
+from codl.latency.profile import Coherence, HostCoherence, Meeting, Neighbour
 from codl.plan.sharing import Arrangement, Sharing
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import make_profile
@@ -22,6 +22,7 @@ def make_predictors(
     slowdown: float = 1.0,
     rmspe: float = 0.07,
     coherence: Coherence | None = None,
+    host: HostCoherence | None = None,
     handing_us: float = 0.0,
     names: Sequence[str] = ("left", "right"),
 ) -> tuple[Predictor, ...]:
@@ -35,6 +36,7 @@ def make_predictors(
         slowdown: How much slower each is beside another.
         rmspe: Error of the predictions.
         coherence: What it costs to use the same memory as another; None where nobody knows.
+        host: What it costs the last one to use the same memory as the host; None where nobody knows.
         handing_us: By how much each begins later for a launch of another.
         names: The devices.
     """
@@ -49,6 +51,7 @@ def make_predictors(
             meeting=meeting,
             signal=None if signal_us is None else replace(meeting, median_us=signal_us),
             coherence=coherence,
+            host=host if name == names[-1] else None,
             handing_us=handing_us,
         )
         rows = {

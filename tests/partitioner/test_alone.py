@@ -8,6 +8,7 @@ import pytest
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
+from codl.latency.profile import HostCoherence
 from codl.partitioner.alone import is_lone
 from codl.partitioner.cost import Pricer
 from codl.partitioner.even import plan_single
@@ -26,7 +27,8 @@ def teach_maps(predictor: Predictor) -> Predictor:
     return Predictor(replace(predictor.profile, sharing=known), predictor.info)
 
 
-LEFT, RIGHT = map(teach_maps, make_predictors(slower=2.0))
+HOST_COSTS = HostCoherence(input_us=0.3, output_us=0.7)
+LEFT, RIGHT = map(teach_maps, make_predictors(slower=2.0, host=HOST_COSTS))
 
 
 @cache

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
 import pytest
 
 from codl.errors import ProfileError
 from codl.ir.regions import Boxes
-from codl.latency.profile import Coherence
+from codl.latency.profile import Coherence, HostCoherence
 from codl.partitioner.cost import Pricer, price_plan
 from codl.partitioner.even import plan_even, plan_single
+from codl.plan.residency import HOST
 from codl.plan.schedule import Copy, Launch, Meet, make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Plan
@@ -132,6 +134,28 @@ def test_what_caches_hand_over_is_paid_by_who_reads_it_and_by_who_writes_it_agai
         us = {kind: _sum(spans, device, kind) for kind in ("fetch", "reclaim")}
         assert us == pytest.approx({"fetch": 0.5 * read, "reclaim": 2.0 * kept})
     assert priced.predicted_us == pytest.approx((before.predicted_us or 0.0) + 0.5 * kib[0] + 2.0 * kib[1])
+
+
+def test_what_the_host_uses_too_is_paid_by_the_device_that_reads_or_writes_it() -> None:
+    host = HostCoherence(input_us=0.5, output_us=2.0)
+    predictors = make_predictors(host=host)
+    named = {one.info.name: one for one in predictors}
+    read = [
+        one.region.size
+        for step in make_schedule(GRAPH, EVEN, COHERENT).fetches
+        for one in step
+        if (one.source, one.destination) == (HOST, 1)
+    ]
+    written = 4 * 0.5 * prod(GRAPH.shape("y")) / 1024
+
+    spans = Pricer(graph=GRAPH, predictors=named).trace(EVEN, COHERENT)
+    copied = Pricer(graph=GRAPH, predictors=named).trace(EVEN, arrange_alike(Sharing.COPIED, 2))
+
+    assert _sum(spans, "right", "fetch") == pytest.approx(0.5 * 4 * sum(read) / 1024)
+    assert _sum(spans, "right", "reclaim") == pytest.approx(2.0 * written)
+    assert {span.kind for span in (*spans, *copied) if span.track == "left"}.isdisjoint({"fetch", "reclaim"})
+    assert not _sum(copied, "right", "fetch")
+    assert not _sum(copied, "right", "reclaim")
 
 
 def _sum(spans: Sequence[Span], track: str, kind: str) -> float:

@@ -15,7 +15,7 @@ from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
-from codl.latency.profile import Coherence
+from codl.latency.profile import Coherence, HostCoherence
 from codl.latency.store import SIMULATED
 from codl.partitioner import options
 from codl.partitioner.cost import price_plan
@@ -185,6 +185,18 @@ def test_plans_know_what_caches_have_to_hand_over(method: Method) -> None:
     priced = price_plan(ignorant, graph, dear, arrangement)
     assert any(isinstance(step, Chain) for step in found.steps)
     assert (found.predicted_us or 0.0) < 0.98 * (priced.predicted_us or 0.0)
+
+
+def test_nothing_is_cut_for_a_device_that_is_far_from_the_host() -> None:
+    graph = residual_block(height=512, channels=16)
+    host = HostCoherence(input_us=20.0, output_us=20.0)
+
+    near = plan(graph, Method.DYNAMIC, make_predictors(meeting_us=5.0))
+    far = plan(graph, Method.DYNAMIC, make_predictors(meeting_us=5.0, host=host))
+
+    assert any(isinstance(step, Chain) for step in near.steps)
+    assert {step.device for step in far.steps if isinstance(step, Run)} == {"left"}
+    assert all(isinstance(step, Run) for step in far.steps)
 
 
 @pytest.mark.parametrize("method", Method)

@@ -1,5 +1,6 @@
 from codl.ir.regions import Region
 from codl.partitioner.even import plan_even, plan_single
+from codl.plan.residency import HOST
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing, arrange_alike
 from codl.plan.steps import Chain, Cut, Host, Plan, Run
@@ -30,13 +31,13 @@ def test_halo_of_a_new_chain_needs_a_meeting() -> None:
     assert kinds(length=2, arrangement=COHERENT).count("Meet") == 2
 
 
-def test_coherent_caches_hand_over_halos_and_nothing_else() -> None:
+def test_coherent_caches_hand_over_inputs_and_halos_and_nothing_else() -> None:
     plan = plan_even(GRAPH, devices=DEVICES, max_chain_length=2)
 
     coherent, copied = (make_schedule(GRAPH, plan, how).fetches for how in (COHERENT, COPIED))
 
     assert [{(one.tensor, one.source, one.destination) for one in step} for step in coherent] == [
-        set(),
+        {("x", HOST, 0), ("x", HOST, 1)},
         {("b", 0, 1), ("b", 1, 0)},
     ]
     assert copied == ((), ())

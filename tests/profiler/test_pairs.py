@@ -33,6 +33,9 @@ def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
         assert neighbour.coherence is not None
         assert 0 <= neighbour.coherence.fetch_us < 100
         assert 0 <= neighbour.coherence.reclaim_us < 100
+        assert neighbour.host is not None
+        assert 0 <= neighbour.host.input_us < 100
+        assert 0 <= neighbour.host.output_us < 100
         assert 0 <= neighbour.handing_us < 1000
         if neighbour.signal is not None:
             assert 0 <= neighbour.signal.median_us <= neighbour.signal.p95_us

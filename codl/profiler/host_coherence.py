@@ -1,0 +1,107 @@
+"""What it costs beyond copying that a device and the host use the same memory."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from codl.devices.awake import attentive_host
+from codl.devices.loads import SWEPT_BYTES, prepare_read, prepare_sweep, prepare_write, round_read
+from codl.devices.memory import arrange, place_shared
+from codl.devices.opencl import Device
+from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
+from codl.devices.timing import interleave
+from codl.ir.graph import FLOAT_BYTES
+from codl.ir.regions import Region
+from codl.latency.profile import KIB, HostCoherence
+from codl.plan.sharing import Sharing
+
+_US = 1e6
+_FLOATS = 1 << 17
+"""As many as a core's own cache holds besides what else a layer needs."""
+_LEAST_ROUNDS = 8
+
+
+def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCoherence | None:
+    """Return what a device and the host pay for each other's use of the same memory.
+
+    An input is written by the host over what the device has read, and read by the device after the host
+    wrote; an output the other way round. Of each that is what it takes longer than where one of them alone
+    has used the memory.
+
+    Args:
+        device: With profiling.
+        patience_seconds: How long to read on, at most.
+
+    Returns:
+        None where the device does not compute in the host's memory.
+
+    Raises:
+        DeviceError: A driver refused a kernel or memory, or its queue keeps no times.
+    """
+    if arrange([device.info], Sharing.COHERENT).modes != (Sharing.COHERENT,):
+        return None
+    floats = round_read(device, _FLOATS)
+    whole = Region.whole((floats,))
+    (storage,) = place_shared(whole, [device])
+    view, values = storage.view(), np.ones(floats, np.float32)
+    write, read = prepare_write(device, storage, whole), prepare_read(device, storage.buffer, floats)
+    put, get = partial(np.copyto, view, values), partial(np.copyto, values, view)
+
+    def compute(call: Callable[[], Any]) -> Callable[[], float]:
+        def run() -> float:
+            event = call()
+            device.finish()
+            return SECONDS_PER_NS * count_ns(event)
+
+        return run
+
+    write_there, read_there, rest = compute(write), compute(read), _prepare_rest(device)
+    rows = {
+        "put own": (put, rest, put),
+        "put": (put, read_there, rest, put),
+        "read own": (write_there, read_there),
+        "read": (put, read_there),
+        "write own": (write_there, rest, write_there),
+        "write": (write_there, get, rest, write_there),
+        "get own": (put, get),
+        "get": (write_there, get),
+    }
+    taken = interleave(
+        {name: partial(_time_last, calls) for name, calls in rows.items()},
+        least_rounds=_LEAST_ROUNDS,
+        most_rounds=1000,
+        most_seconds=patience_seconds,
+        pause_seconds=0.0,
+    )
+
+    def compare(*names: str) -> float:
+        longer = sum(max(0.0, taken.median(name) - taken.median(f"{name} own")) for name in names)
+        return longer * _US / (floats * FLOAT_BYTES / KIB)
+
+    return HostCoherence(input_us=compare("put", "read"), output_us=compare("write", "get"))
+
+
+def _prepare_rest(device: Device) -> Callable[[], None]:
+    """Return what puts other things into the nearest caches of host and device, as the rest of a run does."""
+    sweep, values = prepare_sweep(device), np.zeros(SWEPT_BYTES // FLOAT_BYTES // 2, np.float32)
+    copy = np.empty_like(values)
+
+    def rest() -> None:
+        sweep()
+        np.copyto(copy, values)
+        device.finish()
+
+    return rest
+
+
+def _time_last(calls: Sequence[Callable[[], float | None]]) -> float:
+    """Return what the last of some calls takes in seconds, the first ones done: as it tells, if it does."""
+    with attentive_host():
+        for call in calls[:-1]:
+            call()
+        start = time.perf_counter()
+        told = calls[-1]()
+        return time.perf_counter() - start if told is None else told
