@@ -80,7 +80,9 @@ def main() -> int:
             found = study_operator(layer, devices, predictors, rounds=args.rounds)
             report["operators"].append({"name": name, **found})
             told = f"{found['chosen']:26} best {found['optimum']}"
-            print(f"{name:10} {_describe(layer):44} {found['quality']:.3f}  {told}", flush=True)
+            low, high = found["ci90"]
+            quality = f"{found['quality']:.3f} [{low:.2f}, {high:.2f}]"
+            print(f"{name:10} {_describe(layer):44} {quality}  {told}", flush=True)
         qualities = np.array([found["quality"] for found in report["operators"]])
         report["geometric_mean"] = float(np.exp(np.log(qualities).mean()))
         print(f"optimum / chosen: geometric mean {report['geometric_mean']:.3f}, worst {qualities.min():.3f}")
@@ -160,7 +162,7 @@ def _describe(layer: Layer) -> str:
 def study_operator(
     layer: Layer, devices: Sequence[Device], predictors: Sequence[Predictor], *, rounds: int
 ) -> dict[str, Any]:
-    """Return the best re-measured time over that of the chosen plan, and what was chosen."""
+    """Return the best re-measured time over that of the chosen plan with its interval, and what was chosen."""
     outline = layer.make_graph()
     graph = replace(outline, constants=fill_constants(outline))
     chosen = _plan(graph, predictors)
@@ -175,8 +177,9 @@ def study_operator(
     again = {text: rows[text] for text in ("chosen", *best)}
     taken = interleave(again, least_rounds=rounds, most_rounds=rounds, pause_seconds=0.0)
     optimum = min(again, key=taken.median)
-    quality = 1.0 if optimum == "chosen" else taken.ratio(optimum, "chosen").median
-    return {"quality": min(1.0, quality), "chosen": told, "optimum": optimum}
+    found = taken.ratio(optimum, "chosen")
+    quality, *ci90 = (min(1.0, value) for value in (found.median, found.low, found.high))
+    return {"quality": quality, "ci90": ci90, "chosen": told, "optimum": optimum}
 
 
 def _plan(graph: Graph, predictors: Sequence[Predictor]) -> Plan:
