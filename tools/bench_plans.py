@@ -162,7 +162,7 @@ def _describe(layer: Layer) -> str:
 def study_operator(
     layer: Layer, devices: Sequence[Device], predictors: Sequence[Predictor], *, rounds: int
 ) -> dict[str, Any]:
-    """Return the best re-measured time over that of the chosen plan with its interval, and what was chosen."""
+    """Return the best re-measured time over the chosen plan's, its interval, and what was chosen."""
     outline = layer.make_graph()
     graph = replace(outline, constants=fill_constants(outline))
     chosen = _plan(graph, predictors)
