@@ -8,11 +8,10 @@ from functools import reduce
 from math import prod
 
 from codl.catalog.layers import list_before
-from codl.ir.graph import FLOAT_BYTES, NO_EPILOGUE, Graph, Node
+from codl.ir.graph import NO_EPILOGUE, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Region
-from codl.latency.profile import KIB
-from codl.partitioner.durations import Durations
+from codl.partitioner.durations import Durations, count_kib
 from codl.partitioner.pairs import Pairs
 from codl.partitioner.tables import Tables
 from codl.plan.residency import Residency
@@ -59,7 +58,7 @@ class Alone:
                         us += self._bring(name, transfer.region)
             us += groups[node.name] if node.name in groups else self._time(node)
             if self._sharing is Sharing.COHERENT and node.output in outputs:
-                us += host.output_us * _count_kib(Region.whole(graph.shape(node.output)))
+                us += host.output_us * count_kib(Region.whole(graph.shape(node.output)))
         us += self._predictor.profile.wait_us
         kinds = {Sharing.MAPPED: ("map", "unmap"), Sharing.COPIED: ("read",)}
         for kind in kinds.get(self._sharing, ()):
@@ -121,14 +120,10 @@ class Alone:
         """Return what it takes that the device has a part of an input."""
         if self._sharing is Sharing.COPIED:
             return self._move("write", tensor, region)
-        return self._predictor.host_coherence.input_us * _count_kib(region)
+        return self._predictor.host_coherence.input_us * count_kib(region)
 
     def _move(self, kind: str, tensor: str, region: Region) -> float:
         return self._durations.time_move(kind, tensor, region, self._predictor)
-
-
-def _count_kib(region: Region) -> float:
-    return region.size * FLOAT_BYTES / KIB
 
 
 def _find_inside(graph: Graph) -> Mapping[str, frozenset[str]]:

@@ -12,6 +12,7 @@ from codl.devices.memory import count_runs
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
+from codl.latency.profile import KIB
 from codl.latency.question import Question
 from codl.latency.questions import answer_questions
 from codl.partitioner.pairs import Pairs, time_launches
@@ -188,3 +189,8 @@ class Durations:
     @cached_property
     def _sorts(self) -> Sorts:
         return Sorts(self.graph) if self.tables is None else self.tables.sorts
+
+
+def count_kib(region: Region) -> float:
+    """Return how large a region of a tensor is, in KiB."""
+    return region.size * FLOAT_BYTES / KIB

@@ -9,9 +9,9 @@ from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
-from codl.latency.profile import KIB, Coherence
+from codl.latency.profile import Coherence
 from codl.partitioner.clock import Clock, find_delays_us, find_meeting_us
-from codl.partitioner.durations import Durations, Time
+from codl.partitioner.durations import Durations, Time, count_kib
 from codl.partitioner.pairs import Pairs
 from codl.plan.memory import find_lying_inside
 from codl.plan.pairs import find_pairs
@@ -152,7 +152,7 @@ class Walk:
                 if one.source == HOST:
                     continue
                 key = one.tensor, one.source
-                us = self._find_coherence(one.source, one.destination).reclaim_us * _count_kib(one.region)
+                us = self._find_coherence(one.source, one.destination).reclaim_us * count_kib(one.region)
                 reclaimed_us[key] = reclaimed_us.get(key, 0.0) + us
         return fetches, reclaimed_us
 
@@ -209,7 +209,7 @@ class Walk:
         )
         us = self._reclaimed_us.get((node.output, device), 0.0)
         if node.output in self._graph.outputs and self._arrangement.mode(device) is Sharing.COHERENT:
-            us += self._predictors[device].host_coherence.output_us * _count_kib(action.region)
+            us += self._predictors[device].host_coherence.output_us * count_kib(action.region)
         self._share(device, us, step=action.step, kind="reclaim", name=node.output)
 
     def _fetch(self, transfer: Transfer, step: int) -> None:
@@ -222,7 +222,7 @@ class Walk:
             us = self._predictors[device].host_coherence.input_us
         else:
             us = self._find_coherence(device, source).fetch_us
-        us *= _count_kib(transfer.region)
+        us *= count_kib(transfer.region)
         self._share(device, us, step=step, kind="fetch", name=transfer.tensor)
 
     def _time(self, action: Launch, node: Node) -> Time:
@@ -260,10 +260,6 @@ class Walk:
         self._tallies[step].moving_us += us
         other, size = self._plan.devices[device], region.size * FLOAT_BYTES
         self._clock.spend(us, step=step, kind=kind, name=tensor, other=other, size=size)
-
-
-def _count_kib(region: Region) -> float:
-    return region.size * FLOAT_BYTES / KIB
 
 
 def _first_node(step: Step) -> str:

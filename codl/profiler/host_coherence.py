@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from codl.devices.awake import attentive_host
 from codl.devices.loads import SWEPT_BYTES, prepare_read, prepare_sweep, prepare_write, round_read
+from codl.devices.loads import Call as Enqueue
 from codl.devices.memory import arrange, place_shared
 from codl.devices.opencl import Device
-from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
+from codl.devices.script import play
 from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
@@ -50,15 +50,10 @@ def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCo
     write, read = prepare_write(device, storage, whole), prepare_read(device, storage.buffer, floats)
     put, get = partial(np.copyto, view, values), partial(np.copyto, values, view)
 
-    def compute(call: Callable[[], Any]) -> Callable[[], float]:
-        def run() -> float:
-            event = call()
-            device.finish()
-            return SECONDS_PER_NS * count_ns(event)
+    def compute(call: Enqueue) -> float:
+        return play([(0, call)], [device]).busy[0]
 
-        return run
-
-    write_there, read_there, rest = compute(write), compute(read), _prepare_rest(device)
+    write_there, read_there, rest = partial(compute, write), partial(compute, read), _prepare_rest(device)
     rows = {
         "put own": (put, rest, put),
         "put": (put, read_there, rest, put),
