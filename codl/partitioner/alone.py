@@ -50,7 +50,7 @@ class Alone:
                 us += self._move("unmap", name, reduce(Region.hull, regions))
         residency = Residency(graph)
         groups = self._find_groups(self._tables.pairs)
-        host, outputs, inputs = self._predictor.host_coherence, {*graph.outputs}, {*graph.inputs}
+        inputs, outputs = {*graph.inputs}, {*graph.outputs}
         for node in graph.nodes:
             if self._sharing is not Sharing.MAPPED and not inputs.isdisjoint(node.inputs):
                 for name, region in zip(node.inputs, self._tables.find(node).reads, strict=True):
@@ -58,7 +58,8 @@ class Alone:
                         us += self._bring(name, transfer.region)
             us += groups[node.name] if node.name in groups else self._time(node)
             if self._sharing is Sharing.COHERENT and node.output in outputs:
-                us += host.output_us * count_kib(Region.whole(graph.shape(node.output)))
+                region = Region.whole(graph.shape(node.output))
+                us += self._predictor.host_coherence.output_us * count_kib(region)
         us += self._predictor.profile.wait_us
         kinds = {Sharing.MAPPED: ("map", "unmap"), Sharing.COPIED: ("read",)}
         for kind in kinds.get(self._sharing, ()):

@@ -15,7 +15,7 @@ from codl.plan.sharing import Sharing
 from codl.profiler.watch import Watch
 
 _US = 1e6
-_FLOATS = 1 << 17
+SHARED_FLOATS = 1 << 17
 """As many as a core's own cache holds besides what else a layer needs."""
 
 
@@ -40,14 +40,14 @@ def measure_coherence(
     """
     if arrange([device.info for device in devices], Sharing.COHERENT).modes != (Sharing.COHERENT,) * 2:
         return None
-    floats = max(round_read(device, _FLOATS) for device in devices)
+    floats = max(round_read(device, SHARED_FLOATS) for device in devices)
     whole = Region.whole((floats,))
     storages = place_shared(whole, devices)
     writes = [
         prepare_write(device, storage, whole) for device, storage in zip(devices, storages, strict=True)
     ]
     reads = [
-        prepare_read(device, storage.buffer, _FLOATS)
+        prepare_read(device, storage.buffer, SHARED_FLOATS)
         for device, storage in zip(devices, storages, strict=True)
     ]
     rest = [(place, prepare_sweep(device)) for place, device in enumerate(devices)]
@@ -64,13 +64,18 @@ def measure_coherence(
 
     def compare(own: int, name: str, alone: str) -> float:
         longer, usual = (taken[f"{own} {one}"].busy[own] for one in (name, alone))
-        return max(0.0, longer - usual) * _US / (floats * FLOAT_BYTES / KIB)
+        return count_us_per_kib(max(0.0, longer - usual), floats)
 
     first, second = (
         Coherence(fetch_us=compare(own, "fetch", "read own"), reclaim_us=compare(own, "reclaim", "write own"))
         for own in (0, 1)
     )
     return first, second
+
+
+def count_us_per_kib(seconds: float, floats: int) -> float:
+    """Return what a KiB of so many floats takes, in us."""
+    return seconds * _US / (floats * FLOAT_BYTES / KIB)
 
 
 def _script(

@@ -15,12 +15,10 @@ from codl.devices.script import play
 from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
-from codl.latency.profile import KIB, HostCoherence
+from codl.latency.profile import HostCoherence
 from codl.plan.sharing import Sharing
+from codl.profiler.coherence import SHARED_FLOATS, count_us_per_kib
 
-_US = 1e6
-_FLOATS = 1 << 17
-"""As many as a core's own cache holds besides what else a layer needs."""
 _LEAST_ROUNDS = 8
 
 
@@ -43,7 +41,7 @@ def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCo
     """
     if arrange([device.info], Sharing.COHERENT).modes != (Sharing.COHERENT,):
         return None
-    floats = round_read(device, _FLOATS)
+    floats = round_read(device, SHARED_FLOATS)
     whole = Region.whole((floats,))
     (storage,) = place_shared(whole, [device])
     view, values = storage.view(), np.ones(floats, np.float32)
@@ -74,7 +72,7 @@ def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCo
 
     def compare(*names: str) -> float:
         longer = sum(max(0.0, taken.median(name) - taken.median(f"{name} own")) for name in names)
-        return longer * _US / (floats * FLOAT_BYTES / KIB)
+        return count_us_per_kib(longer, floats)
 
     return HostCoherence(input_us=compare("put", "read"), output_us=compare("write", "get"))
 

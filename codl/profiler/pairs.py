@@ -1,10 +1,11 @@
 """Two devices at once: what it costs that they meet and share memory, how they slow each other down."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from itertools import combinations, product
 from statistics import mean, median
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from codl.profiler.host_coherence import measure_host_coherence
 from codl.profiler.meetings import measure_handing, measure_meeting, measure_signals
 from codl.profiler.watch import Watch
 
+Costs = TypeVar("Costs", Coherence, HostCoherence)
 _LOOK_SECONDS = 3.75
 """To read on until readings agree, in one look: at both directions, meetings, handing over and the memory."""
 _LOADS_BESIDE = 4
@@ -135,25 +137,23 @@ def _join(looks: Sequence[Neighbour]) -> Neighbour:
     1.7 and 1.0 times as long beside the other device, and caches hand over nearly for nothing, or at a price.
     What a plan is worth is what it takes in the mean.
     """
-    known = [look.coherence for look in looks if look.coherence is not None]
-    hosts = [look.host for look in looks if look.host is not None]
     (calm, mixed), (disturbed, both) = np.mean([look.slowdown for look in looks], axis=0).tolist()
     return Neighbour(
         slowdown=((calm, mixed), (disturbed, both)),
         meeting=_join_meetings([look.meeting for look in looks]),
         signal=_join_meetings([look.signal for look in looks]),
-        coherence=Coherence(
-            fetch_us=mean(one.fetch_us for one in known), reclaim_us=mean(one.reclaim_us for one in known)
-        )
-        if known
-        else None,
-        host=HostCoherence(
-            input_us=mean(one.input_us for one in hosts), output_us=mean(one.output_us for one in hosts)
-        )
-        if hosts
-        else None,
+        coherence=_join_costs([look.coherence for look in looks]),
+        host=_join_costs([look.host for look in looks]),
         handing_us=median(look.handing_us for look in looks),
     )
+
+
+def _join_costs(looks: Sequence[Costs | None]) -> Costs | None:
+    known = [look for look in looks if look is not None]
+    if not known:
+        return None
+    names = (one.name for one in fields(known[0]))
+    return replace(known[0], **{name: mean(getattr(one, name) for one in known) for name in names})
 
 
 def _join_meetings(looks: Sequence[Meeting | None]) -> Meeting | None:
