@@ -76,9 +76,9 @@ def plan_model(
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: A profile cannot be read, or the planner needs one that is not there.
     """
+    graph = load_model(model).graph  # first: devices may take a minute to know
     names, planner, infos, predictors = _find_devices(args)
     check_planner(planner, names, {predictor.info.name for predictor in predictors})
-    graph = load_model(model).graph
     plan = make_plan(
         graph,
         planner=planner,
@@ -96,7 +96,7 @@ def _find_devices(
 ) -> tuple[Sequence[str], str, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
     """Return the names of the devices, the planner, the devices' facts and what is known of them.
 
-    Devices that are named are not touched, unless the planner has to know them and no profiles are named.
+    Devices that are named are not touched where a planner is named that need not know them, or profiles are.
     """
     if args.profiles:
         predictors = load_predictors(args.profiles)
@@ -106,8 +106,8 @@ def _find_devices(
         chosen = [known[name] for name in names]
         return names, args.planner or DEFAULT_PLANNER, [one.info for one in chosen], chosen
     is_profiled = args.planner in PROFILED
-    if args.devices and not is_profiled:
-        return args.devices, args.planner or f"single:{args.devices[0]}", None, ()
+    if args.devices and args.planner and not is_profiled:
+        return args.devices, args.planner, None, ()
     opened = select_default_devices() if args.devices is None else select_devices(args.devices)
     infos = [one.info for one in opened]
     names = [info.name for info in infos]

@@ -1,6 +1,7 @@
 """`codl plan`: what is printed, what is written, and how it fails."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from codl.cli import plan as plan_verb
 from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
 from codl.frontend import load_model
+from codl.latency.predictor import Predictor
+from codl.machine import DeviceInfo
 from codl.plan.steps import Plan
 from tests.cli.conftest import Codl
 from tests.exactness import DEVICES
@@ -112,6 +115,23 @@ def test_devices_without_profiles_are_named(codl: Codl, model: Path, monkeypatch
 
     assert (done.code, done.out) == (2, "")
     assert "codl profile" in done.err
+
+
+def test_devices_without_a_planner_are_planned_as_a_session_plans_them(
+    codl: Codl, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def find(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...]:
+        asked.extend(info.name for info in infos)
+        return ()
+
+    monkeypatch.setattr(plan_verb, "find_default_predictors", find)
+
+    plan = Plan.from_json(codl("plan", model, "--devices", NAMES, "--json").values)
+
+    assert tuple(asked) == DEVICES
+    assert plan.planner == f"single:{DEVICES[0]}"
 
 
 SIMULATED = ",".join(str(profiles_dir() / "simulated" / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu"))
