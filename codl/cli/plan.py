@@ -20,10 +20,9 @@ from codl.session import (
     PROFILED,
     check_planner,
     count_memory,
-    find_default_predictors,
-    find_predictors,
     load_predictors,
     make_plan,
+    resolve_planner,
     select_default_devices,
 )
 
@@ -78,7 +77,6 @@ def plan_model(
     """
     graph = load_model(model).graph  # first: devices may take a minute to know
     names, planner, infos, predictors = _find_devices(args)
-    check_planner(planner, names, {predictor.info.name for predictor in predictors})
     plan = make_plan(
         graph,
         planner=planner,
@@ -105,17 +103,12 @@ def _find_devices(
         check_planner(DEFAULT_PLANNER, names, known)
         chosen = [known[name] for name in names]
         return names, args.planner or DEFAULT_PLANNER, [one.info for one in chosen], chosen
-    is_profiled = args.planner in PROFILED
-    if args.devices and args.planner and not is_profiled:
+    if args.devices and args.planner and args.planner not in PROFILED:
         return args.devices, args.planner, None, ()
     opened = select_default_devices() if args.devices is None else select_devices(args.devices)
     infos = [one.info for one in opened]
-    names = [info.name for info in infos]
-    if is_profiled:
-        return names, args.planner, infos, find_predictors(infos)
-    predictors = () if args.planner else find_default_predictors(infos)
-    planner = DEFAULT_PLANNER if predictors else f"single:{names[0]}"
-    return names, args.planner or planner, infos, predictors
+    planner, predictors = resolve_planner(args.planner, infos)
+    return [info.name for info in infos], planner, infos, predictors
 
 
 def _format_prediction(predicted_us: float, best_single_us: float, planning_ms: float) -> str:

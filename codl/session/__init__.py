@@ -9,8 +9,9 @@ from codl.session.planning import (
     make_plan,
     plan,
     predict_plan,
+    resolve_planner,
 )
-from codl.session.predictors import find_default_predictors, find_predictors, load_predictors
+from codl.session.predictors import find_predictors, load_predictors
 from codl.session.ranking import select_default_devices
 from codl.session.session import InferenceSession
 
@@ -21,11 +22,11 @@ __all__ = [
     "InferenceSession",
     "check_planner",
     "count_memory",
-    "find_default_predictors",
     "find_predictors",
     "load_predictors",
     "make_plan",
     "plan",
     "predict_plan",
+    "resolve_planner",
     "select_default_devices",
 ]

@@ -296,6 +296,28 @@ class PlanRequest:
         )
 
 
+def resolve_planner(planner: str | None, infos: Sequence[DeviceInfo]) -> tuple[str, tuple[Predictor, ...]]:
+    """Return the planner for some devices, and what is known of them as far as it has to know.
+
+    Args:
+        planner: Its name; None for the default, which needs profiles, or all on the first device.
+        infos: Facts of the devices; one without a profile may be measured, which takes up to a minute.
+
+    Raises:
+        PlanError: No such planner.
+        ProfileError: The planner needs profiles that the devices do not have.
+    """
+    names = [info.name for info in infos]
+    predictors: tuple[Predictor, ...] = ()
+    if planner is None:
+        predictors = find_default_predictors(infos)
+        planner = DEFAULT_PLANNER if predictors else f"single:{names[0]}"
+    elif planner in PROFILED:
+        predictors = find_predictors(infos)
+    check_planner(planner, names, {predictor.info.name for predictor in predictors})
+    return planner, predictors
+
+
 def resolve_request(options: SessionOptions) -> PlanRequest:
     """Return what the options of a session ask for; finds the devices.
 
@@ -312,14 +334,7 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
     chosen = select_default_devices() if options.devices is None else select_devices(options.devices)
     infos = [opened.info for opened in chosen]
     names = tuple(info.name for info in infos)
-    planner = options.planner
-    predictors: tuple[Predictor, ...] = ()
-    if planner is None:
-        predictors = find_default_predictors(infos)
-        planner = DEFAULT_PLANNER if predictors else f"single:{names[0]}"
-    elif planner in PROFILED:
-        predictors = find_predictors(infos)
-    check_planner(planner, names, {predictor.info.name for predictor in predictors})
+    planner, predictors = resolve_planner(options.planner, infos)
     if planner.startswith("single:"):
         wanted = select_devices([planner.partition(":")[2]])[0].info.name
         return PlanRequest(devices=(wanted,), planner=f"single:{wanted}")
