@@ -1,9 +1,11 @@
-"""Renew the digests of shipped profiles after an edit that changes no feature.
+"""Renew what ships of devices after an edit that changes no feature.
 
 A profile's row is bound to the files that describe its launches: any edit of those makes it stale, also one
 that counts as before. This counts what a profile's rows ask of the workload's layers, whole and cut, in an
 older checkout and in this one, with the same parameters. Rows whose kernels are the same and whose features
-are equal bit by bit get the digest of today, if the profile was of the older checkout. Others are left to
+are equal bit by bit get the digest of today, if the profile was of the older checkout. With `--carry` so do
+rows whose kernels were edited: they are marked as carried, and who uses them first measures by how much that
+changed their times. Choices of such kernels that were tuned stay as well. Others are left to
 `codl profile --stale`.
 
 Example:
@@ -17,7 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ def main() -> int:
     """Renew what can be renewed; print the rows that stay stale."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", type=Path, metavar="DIR", help="a checkout from before the edit")
+    parser.add_argument("--carry", action="store_true", help="keep what was measured with earlier kernels")
     parser.add_argument("--count", type=Path, metavar="CASES", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.count is not None:
@@ -55,7 +58,11 @@ def main() -> int:
             file.write(cases)
             file.flush()
             old, new = (count_in(root, Path(file.name)) for root in (args.before.resolve(), ROOT))
-        renew(folder / PREDICTORS_FILE, stale, old, new)
+        renew(folder / PREDICTORS_FILE, stale, old, new, carry=args.carry)
+    if args.carry:
+        old_digests, new_digests = (digest_rows_in(root) for root in (args.before.resolve(), ROOT))
+        for path in sorted(ROOT.glob("profiles/*/kernels.json")):
+            carry_choices(path, old_digests, new_digests)
     return 0
 
 
@@ -114,17 +121,52 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def renew(path: Path, stale: Sequence[str], old: Counted, new: Counted) -> None:
+def renew(path: Path, stale: Sequence[str], old: Counted, new: Counted, *, carry: bool) -> None:
     """Write today's digests into a profile where a stale row counts as before; print all that were stale."""
     text = path.read_text()
     rows = json.loads(text)["rows"]
     for name in stale:
         today, before, digest = new.get(name), old.get(name), rows[name]["digest"]
-        if today is not None and before is not None and before == [digest, *today[1:]]:
-            text = text.replace(f'"{digest}"', f'"{today[0]}"')
-            print(f"{path.parent.name}: {name} renewed")
-        else:
-            print(f"{path.parent.name}: {name} stays stale")
+        told, mark = "stays stale", None
+        if today is not None and before is not None and before[0] == digest and before[2] == today[2]:
+            if before[1] == today[1]:
+                told, mark = "renewed", ""
+            elif carry:
+                told, mark = "carried", "" if rows[name].get("carried") else ',"carried":true'
+        if today is not None and mark is not None:
+            text = text.replace(
+                f'"{name}": {{"digest":"{digest}"', f'"{name}": {{"digest":"{today[0]}"{mark}'
+            )
+        print(f"{path.parent.name}: {name} {told}")
+    path.write_text(text)
+
+
+def digest_rows_in(root: Path) -> dict[str, str]:
+    """Return what names the kernels of a checkout's rows in databases of tuned kernels."""
+    words = "{row.name: digest_row(row) for row in (*IMPLEMENTATIONS, *PAIRS)}"
+    script = (
+        "import json; from codl.catalog.database import digest_row; "
+        f"from codl.catalog.table import IMPLEMENTATIONS, PAIRS; print(json.dumps({words}))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    told: dict[str, str] = json.loads(found.stdout)
+    return told
+
+
+def carry_choices(path: Path, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Write today's digests of edited kernels into a database whose choices are of the older ones."""
+    text = path.read_text()
+    for name, digest in json.loads(text)["implementations"].items():
+        if digest == old.get(name) != new.get(name, digest):
+            text = text.replace(f'"{name}": "{digest}"', f'"{name}": "{new[name]}"')
+            print(f"{path.parent.name}: choices of {name} carried")
     path.write_text(text)
 
 

@@ -51,6 +51,14 @@ Source:
     tiles of 9, 10, 12 and 14 rows take 1.04, 1.13, 1.38 and 1.82 times as long as with 1040 channels,
     of 8 and fewer as long; with PoCL 14 rows take 1.33.
 """
+_LINE_FLOATS, _SPLIT_COST = 16, 8.0
+"""Floats of a cache line; cycles for each row of a tile that ends within one, where residuals are read.
+
+Source of the second:
+    Another panel reads the rest of such a line long after. With residuals, 1x1 convolutions of 64 channels to
+    256 and of 128 to 512 take 1.16 to 1.22 times as long by 4 x 3 vectors of 8 as by 4 x 2, without 0.98
+    to 1.03 (Zen 3, one core, Intel's driver). Of 195 cases there and with PoCL, 4 to 16 choose best.
+"""
 _LEAST_STEPS, _LEAST_STEPS_FEW = 1024, 4096
 """Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles.
 
@@ -78,7 +86,14 @@ def _count_registers(parameters: Parameters, width: int, spare: int = 0) -> int:
 
 
 def choose_tile(
-    info: DeviceInfo, *, rows: int, channels: int, depth: int, pitch: int = 0, asks_ahead: bool = True
+    info: DeviceInfo,
+    *,
+    rows: int,
+    channels: int,
+    depth: int,
+    pitch: int = 0,
+    asks_ahead: bool = True,
+    has_residual: bool = False,
 ) -> Parameters:
     """Return MR, VECTORS and VECTOR by which an operator takes the fewest cycles.
 
@@ -89,11 +104,12 @@ def choose_tile(
         depth: Steps of K: products summed for each output.
         pitch: Floats from one row of the input to the next; 0 where rows do not lie so.
         asks_ahead: Whether the kernel asks for weights ahead.
+        has_residual: Whether the end of a tile reads a residual.
     """
     lanes = choose_lanes(info, channels)
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers, asks_ahead=asks_ahead)
     crowd = pitch if info.kind is DeviceKind.CPU else 0
-    cycles = tiles.count_cycles(rows, channels, depth, info.units, pitch=crowd)
+    cycles = tiles.count_cycles(rows, channels, depth, info.units, pitch=crowd, has_residual=has_residual)
     return dict(tiles.parameters[int(np.argmin(cycles))])
 
 
@@ -122,7 +138,7 @@ class Tiles:
         return self.parameters.index({name: parameters[name] for name in ALLOWED_TILES})
 
     def count_cycles(
-        self, rows: int, channels: int, depth: int, units: int, *, pitch: int = 0
+        self, rows: int, channels: int, depth: int, units: int, *, pitch: int = 0, has_residual: bool = False
     ) -> npt.NDArray[np.float64]:
         """Return what one group costs: with few tiles some of the units wait for the others' last one.
 
@@ -133,7 +149,9 @@ class Tiles:
         tiles = -(-tiles // units) * units
         crowd = -(-np.minimum(self.rows, rows) // (_WAY_FLOATS // gcd(pitch, _WAY_FLOATS))) if pitch else 0
         crowd_cycles = _CROWD_COST * np.square(np.maximum(crowd - _WAYS, 0))
-        return np.asarray(tiles * (depth * (self.step_cycles + crowd_cycles) + self.end_cycles))
+        split_cycles = _SPLIT_COST * has_residual * self.rows * (self.channels % _LINE_FLOATS != 0)
+        step_cycles, end_cycles = self.step_cycles + crowd_cycles, self.end_cycles + split_cycles
+        return np.asarray(tiles * (depth * step_cycles + end_cycles))
 
 
 @lru_cache(maxsize=64)

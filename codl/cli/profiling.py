@@ -84,7 +84,7 @@ def _profile(
             raise ProfileError(
                 f"{folder}: got no profile of {info.name}, expected one to renew; leave out --stale"
             )
-        rows = (*old.find_stale(), *_find_unlearned(old))
+        rows = (*old.find_stale(), *old.find_carried(), *_find_unlearned(old))
         if not rows:
             print_message(f"{info.name}: no kernel has changed since its profile was made")
             return None

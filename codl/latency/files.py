@@ -161,6 +161,8 @@ def _format_row(row: RowModel) -> dict[str, Any]:
         told["known"] = _format_quality(row.known)
     if row.counting is not Counting.ITEMS:
         told["counting"] = str(row.counting)
+    if row.is_carried:
+        told["carried"] = True
     doubts = {"doubt": row.doubt, "known_doubt": row.known_doubt}
     return told | {name: round(value, 4) for name, value in doubts.items() if value is not None}
 
@@ -300,6 +302,9 @@ def _parse_meeting(told: Any, where: str) -> Meeting:
 def _parse_row(told: Any, where: str) -> RowModel:
     entries = _entries(told, where)
     known, counting = entries.get("known"), entries.get("counting", str(Counting.ITEMS))
+    is_carried = entries.get("carried", False)
+    if type(is_carried) is not bool:
+        raise ProfileError(f"{where}.carried: got {str(is_carried)[:60]!r}, expected true or false")
     if counting not in list(Counting):
         raise ProfileError(f"{where}.counting: got {str(counting)[:60]!r}, expected items or work")
     doubts = {
@@ -314,6 +319,7 @@ def _parse_row(told: Any, where: str) -> RowModel:
         layers=parse_layers(entries.get("layers", {}), f"{where}.layers"),
         known=None if known is None else _parse_quality(known, f"{where}.known"),
         counting=Counting(counting),
+        is_carried=is_carried,
         **doubts,
     )
 

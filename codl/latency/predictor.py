@@ -209,8 +209,9 @@ class Predictor:
             name: The implementation; one that the profile knows.
             mark: Of the layer.
         """
-        uncertainty = self.profile.rows[name].find_uncertainty(mark)
-        return uncertainty * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0)
+        row = self.profile.rows[name]
+        is_sure = self.profile.origin is not Origin.BORROWED and not row.is_carried
+        return row.find_uncertainty(mark) * (1.0 if is_sure else _BORROWED)
 
     def find_counting(self, name: str) -> Counting:
         """Return what the model of an implementation means by work, if there is one."""

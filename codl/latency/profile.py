@@ -116,6 +116,8 @@ class RowModel:
     """As `doubt`, for other slices of layers that were measured."""
     counting: Counting = Counting.ITEMS
     """What the model means by work."""
+    is_carried: bool = False
+    """Whether the kernel was edited since it was measured: it may be faster or slower by some factor."""
 
     def find_uncertainty(self, mark: str) -> float:
         """Return the typical relative error for slices of a layer: less where it was measured itself.
@@ -262,6 +264,10 @@ class DeviceProfile:
         rows = [row for row in IMPLEMENTATIONS if row.suits(self.info)]
         rows += [row for row in PAIRS if row.name in known]
         return tuple(row.name for row in rows if known.get(row.name) != digest_implementation(row))
+
+    def find_carried(self) -> tuple[str, ...]:
+        """Return the implementations whose predictors were measured with an earlier kernel."""
+        return tuple(name for name, row in self.rows.items() if row.is_carried)
 
     def with_rows(self, rows: Mapping[str, RowModel], *, shared_cache_bytes: int = 0) -> "DeviceProfile":
         """Return the profile with some predictors replaced or added.

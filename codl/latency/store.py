@@ -160,7 +160,11 @@ def borrow(
         wait_us=profile.wait_us * compute,
         rows={
             name: replace(
-                row, model=_scale(row.model, compute * factor, memory * factor), layers={}, known=None
+                row,
+                model=_scale(row.model, compute * factor, memory * factor),
+                layers={},
+                known=None,
+                is_carried=False,
             )
             for name, row in profile.rows.items()
             for factor in [factors.get(name, 1.0)]

@@ -1,4 +1,7 @@
-"""Profiles for devices that nobody has profiled: shipped ones, or a relative's, scaled in seconds."""
+"""Profiles for devices that nobody has profiled: shipped ones, or a relative's, scaled in seconds.
+
+Of shipped ones, what was measured with earlier kernels is scaled as well.
+"""
 
 import json
 import logging
@@ -14,10 +17,10 @@ from codl.errors import ProfileError
 from codl.latency.files import DEVICE_FILE, format_lines, format_neighbour, parse_neighbour, write_whole
 from codl.latency.linear import read_number
 from codl.latency.predictor import Predictor
-from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin
+from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin, RowModel
 from codl.latency.store import borrow, find_profile, find_relative, shipped_folder, user_folder
 from codl.machine import DeviceInfo
-from codl.profiler.calibration import measure_factors
+from codl.profiler.calibration import Edit, measure_edits, measure_factors
 from codl.profiler.pairs import Acquaintance
 from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import Survey
@@ -25,7 +28,7 @@ from codl.profiler.survey import Survey
 _LOG = logging.getLogger(__name__)
 _LOOKS = 3
 """At what two devices do to each other, 4 s each: a single one is easily disturbed."""
-_FILE, _NEIGHBOURS_FILE = "borrowed.json", "neighbours.json"
+_FILE, _CARRIED_FILE, _NEIGHBOURS_FILE = "borrowed.json", "carried.json", "neighbours.json"
 
 
 def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
@@ -67,7 +70,7 @@ def find_or_borrow(info: DeviceInfo) -> DeviceProfile | None:
     """
     profile = find_profile(info)
     if profile is not None:
-        return profile
+        return settle_here(profile, open_device(info.name)) if profile.find_carried() else profile
     relative = find_relative(info)
     return None if relative is None else borrow_here(relative, open_device(info.name))
 
@@ -104,6 +107,65 @@ def borrow_here(relative: DeviceProfile, device: Device) -> DeviceProfile:
     found = {"reference_us": reference_us, "factors": factors, "shared_cache_bytes": shared_cache_bytes}
     _keep(device.info, _FILE, {"device": key, "relative": relative.fingerprint, **found})
     return borrow(relative, device.info, reference_us, factors, shared_cache_bytes=shared_cache_bytes)
+
+
+def settle_here(profile: DeviceProfile, device: Device) -> DeviceProfile:
+    """Return a device's own profile with its carried predictors scaled by what the edited kernels take now.
+
+    What was measured, which takes some seconds, is kept between processes.
+
+    Raises:
+        DeviceError: The device failed.
+    """
+    key = asdict(DeviceKey.of(device.info))
+    try:
+        told = _read(device.info, _CARRIED_FILE, device=key, profile=profile.fingerprint)
+        return _settle(profile, {name: _read_edit(one) for name, one in told["edits"].items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
+        pass  # measured again
+    carried = ", ".join(profile.find_carried())
+    _LOG.warning(
+        "%s: its profile was made before %s changed, which is measured for some seconds; "
+        "`codl profile --stale --device %s` would know more",
+        device.info.name,
+        carried,
+        device.info.name,
+    )
+    predictor = Predictor(profile, device.info, database=load_database(device.info))
+    edits = measure_edits(predictor, Survey(device))
+    told = {"edits": {name: asdict(edit) for name, edit in edits.items()}}
+    _keep(device.info, _CARRIED_FILE, {"device": key, "profile": profile.fingerprint, **told})
+    return _settle(profile, edits)
+
+
+def _settle(profile: DeviceProfile, edits: Mapping[str, Edit]) -> DeviceProfile:
+    """Return a profile that knows what edits did to kernels; those that nobody measured stay carried."""
+    rows = {name: profile.rows[name] for name in profile.find_carried() if name in edits}
+    return profile.with_rows({name: _settle_row(row, edits[name]) for name, row in rows.items()})
+
+
+def _settle_row(row: RowModel, edit: Edit) -> RowModel:
+    doubt = row.quality.rmspe if row.doubt is None else row.doubt
+    known_doubt = row.known_doubt
+    if known_doubt is None and row.known is not None:
+        known_doubt = row.known.rmspe
+    return replace(
+        row,
+        model=row.model.scaled({}, edit.factor),
+        is_carried=False,
+        doubt=max(doubt, edit.doubt),
+        known_doubt=None if known_doubt is None else max(known_doubt, edit.doubt),
+    )
+
+
+def _read_edit(told: Mapping[str, Any]) -> Edit:
+    """Return an edit that was kept.
+
+    Raises:
+        ProfileError: A value is no number of its kind.
+    """
+    factor = read_number(told["factor"], "factor", least=1e-6)
+    return Edit(factor=factor, doubt=read_number(told["doubt"], "doubt"))
 
 
 def _read_times(told: Mapping[str, Any]) -> dict[str, float]:

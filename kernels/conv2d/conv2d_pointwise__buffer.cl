@@ -44,6 +44,41 @@
         STORE_PIXEL_ROW(m)                                    \
     }
 
+// The pixels of a whole tile on a line lie evenly, so that nothing is asked of each; `from`, `to` and `with` are where
+// the first one lies. Its bits are those of STORE_PLAIN_ROW.
+#define AIM_EVENLY(m) __global const float *p##m = from + m * from_step;
+#define ADD_EVENLY(m)                                         \
+    {                                                         \
+        __global const float *r##m = with + m * residual_w;   \
+        EACH_IN_ROW(ADD_VECTOR, m)                            \
+    }
+#define BEND_VECTOR(m, v) a##m##_##v = a##m##_##v < (VEC)(0.0f) ? a##m##_##v * slope : a##m##_##v;
+#define RAISE_VECTOR(m, v) a##m##_##v = a##m##_##v < least ? least : a##m##_##v;
+#define LOWER_VECTOR(m, v) a##m##_##v = a##m##_##v > most ? most : a##m##_##v;
+#define KEEP_VECTOR(m, v) VSTORE(a##m##_##v, to + m * dst_w + start_##v);
+#define BEND_EVENLY(m) EACH_IN_ROW(BEND_VECTOR, m)
+#define RAISE_EVENLY(m) EACH_IN_ROW(RAISE_VECTOR, m)
+#define LOWER_EVENLY(m) EACH_IN_ROW(LOWER_VECTOR, m)
+#define KEEP_EVENLY(m) EACH_IN_ROW(KEEP_VECTOR, m)
+
+// The sums of a tile; the first tiles of a panel ask together for the next one, a line a step.
+#if FETCH
+#define MULTIPLY                                                                                      \
+    if (first < fetching_end) {                                                                       \
+        __global const float *ahead = next_panel + (first - begin) / MR * group_inputs * VECTOR;      \
+        for (int k = 0; k < group_inputs; ++k) {                                                      \
+            __builtin_prefetch((const void *)(size_t)(ahead + k * VECTOR), 0, 2);                     \
+            EACH_VECTOR(LOAD_WEIGHT)                                                                  \
+            REPEAT(MR, STEP_ROW)                                                                      \
+            weight += WEIGHT_STEP;                                                                    \
+        }                                                                                             \
+    } else {                                                                                          \
+        ACCUMULATE(group_inputs)                                                                      \
+    }
+#else
+#define MULTIPLY ACCUMULATE(group_inputs)
+#endif
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__buffer(
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
     int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
@@ -68,13 +103,35 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__b
         const int low = channel_begin - group * group_outputs;
         const int high = min(channel_end - group * group_outputs, group_outputs);
 #if FETCH
-        // A line a step: the first tiles ask together for the next panel.
         const int fetching_end = item + 1 < item_end ? begin + VECTORS * MR : begin;
         __global const float *next_panel = panel_weights + panel_floats;
 #endif
         const bool is_plain = IS_PLAIN_EPILOGUE && low <= start_0 &&
                               high >= min(first_channel + PANEL, group_outputs) && group_outputs >= VECTOR;
-        for (int first = begin; first < end; first += MR) {
+        int first = begin;
+        if (is_line && is_plain) {
+            PLAIN_BOUNDS
+            const int from_step = stride_w * src_w;
+            __global const float *from = inputs + AT(src, n, row_begin * stride_h, col_begin * stride_w, 0);
+            __global const float *with = others + AT(residual, n, row_begin, col_begin, 0) + first * residual_w;
+            __global float *to = outputs + AT(dst, n, row_begin, col_begin, 0) + first * dst_w;
+            from += first * from_step;
+            for (; first + MR <= end; first += MR) {
+                __global const float *weight = panel_weights;
+                REPEAT(MR, AIM_EVENLY)
+                START_TILE
+                MULTIPLY
+                if (residual_order != RESIDUAL_NONE) { REPEAT(MR, ADD_EVENLY) }
+                if (activation == ACTIVATION_LEAKY_RELU) { REPEAT(MR, BEND_EVENLY) }
+                REPEAT(MR, RAISE_EVENLY)
+                if (is_clip) { REPEAT(MR, LOWER_EVENLY) }
+                REPEAT(MR, KEEP_EVENLY)
+                from += MR * from_step;
+                with += MR * residual_w;
+                to += MR * dst_w;
+            }
+        }
+        for (; first < end; first += MR) {
             const int left = pixels - first;
             int oh = row_begin + first / columns, ow = col_begin + first % columns;
             REPEAT(MR, DECLARE_PIXEL)
@@ -88,19 +145,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__b
             __global const float *weight = panel_weights;
             REPEAT(MR, AIM_PIXEL)
             START_TILE
-#if FETCH
-#undef BEFORE_STEP
-#define BEFORE_STEP __builtin_prefetch((const void *)(size_t)(ahead + k * VECTOR), 0, 2);
-            if (first < fetching_end) {
-                __global const float *ahead = next_panel + (first - begin) / MR * group_inputs * VECTOR;
-                ACCUMULATE(group_inputs)
-            } else
-#undef BEFORE_STEP
-#define BEFORE_STEP
-#endif
-            {
-                ACCUMULATE(group_inputs)
-            }
+            MULTIPLY
             if (is_plain) {
                 PLAIN_BOUNDS
 #define STORE_PIXEL_ROW STORE_PLAIN_ROW

@@ -151,6 +151,21 @@ def test_stale_renews_only_what_has_changed(
     assert "no kernel has changed" in capsys.readouterr().err
 
 
+def test_stale_renews_what_was_measured_with_earlier_kernels(
+    cache: Path, devices: tuple[OpenedDevice, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = devices[0].info
+    fresh, row = make_profile(info), "elementwise_unary__buffer"
+    save_profile(fresh.with_rows({row: replace(fresh.rows[row], is_carried=True)}), user_folder(info))
+    measure_little(monkeypatch)
+
+    assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
+
+    renewed = load_profile(user_folder(info))
+    assert renewed.find_carried() == ()
+    assert renewed.rows[row].model != fresh.rows[row].model
+
+
 def test_stale_learns_rows_over_several_nodes_that_came_later(
     cache: Path, devices: tuple[OpenedDevice, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,12 @@ def test_who_asks_for_no_weights_ahead_reads_fewer_in_a_step(rows: int) -> None:
     assert is_tile(waiting, device_info(16))
 
 
+@pytest.mark.parametrize(("channels", "depth"), [(256, 64), (512, 128), (512, 256)])
+def test_residuals_are_read_by_whole_lines(channels: int, depth: int) -> None:
+    chosen = choose_tile(device_info(8), rows=784, channels=channels, depth=depth, has_residual=True)
+    assert chosen["VECTORS"] * chosen["VECTOR"] % 16 == 0
+
+
 @pytest.mark.parametrize("units", [1, 2, 3, 16])
 @pytest.mark.parametrize("image", [(1, 1), (7, 7), (14, 14), (28, 28), (56, 56)], ids=str)
 @pytest.mark.parametrize("outputs", [24, 320, 1024])

@@ -38,7 +38,7 @@ def test_profile_survives_its_files(folder: Path) -> None:
 def test_known_layers_survive_their_files(tmp_path: Path) -> None:
     profile = make_profile(device_info(8))
     row = replace(profile.rows[ROW], layers={MARK: 0.125, "f" * 10: -0.5}, known=QUALITY)
-    row = replace(row, doubt=0.25, known_doubt=0.0625, counting=Counting.WORK)
+    row = replace(row, doubt=0.25, known_doubt=0.0625, counting=Counting.WORK, is_carried=True)
     taught = profile.with_rows({ROW: row})
     save_profile(taught, tmp_path)
 
@@ -157,6 +157,8 @@ def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
         _set("rows", ROW, "counting", value="guesses"),
         _set("rows", ROW, "counting", value=None),
         _set("rows", ROW, "counting", value=["work"]),
+        _set("rows", ROW, "carried", value=1),
+        _set("rows", ROW, "carried", value="yes"),
         _set("rows", ROW, "known", value=[]),
         _set("rows", ROW, "known", value={"samples": 1}),
         _set("rows", ROW, "layers", value=None),

@@ -198,6 +198,18 @@ def test_borrowed_profile_is_twice_as_uncertain() -> None:
     assert borrowed.uncertainty == 2 * own.uncertainty
 
 
+def test_what_was_measured_with_an_earlier_kernel_is_twice_as_uncertain() -> None:
+    profile = make_profile(INFO)
+    row = profile.rows["conv2d_gemm__buffer"]
+    carried = profile.with_rows({"conv2d_gemm__buffer": replace(row, is_carried=True)})
+    boxes = Boxes.whole((1, 64, 28, 28), 1)
+
+    own, other = (Predictor(one, INFO).predict(CONV.node, CONV.graph, boxes) for one in (profile, carried))
+
+    assert other.uncertainty == 2 * own.uncertainty
+    assert np.array_equal(other.us, own.us)
+
+
 def test_prediction_imports_numpy_only() -> None:
     code = (
         "import sys, json, codl.latency.predictor, codl.latency.store;"

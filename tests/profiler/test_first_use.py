@@ -126,3 +126,63 @@ def test_devices_that_never_met_are_measured_together_once(
 
 def test_devices_without_profiles_are_left_out(device: Device, shipped: Path) -> None:
     assert find_profiles([device.info]) == {}
+
+
+CARRIED = "elementwise_unary__buffer"
+
+
+@pytest.fixture
+def carried(device: Device, shipped: Path) -> DeviceProfile:
+    """Return a profile that ships, of which one kernel was edited since."""
+    profile = make_profile(device.info)
+    profile = profile.with_rows({CARRIED: replace(profile.rows[CARRIED], is_carried=True)})
+    save_profile(profile, shipped / user_folder(device.info).name)
+    return profile
+
+
+def test_edited_kernels_of_a_shipped_profile_are_measured_once(
+    device: Device, carried: DeviceProfile, caplog: pytest.LogCaptureFixture
+) -> None:
+    settled = find_or_borrow(device.info)
+
+    assert settled is not None
+    assert (settled.origin, settled.find_carried()) == (Origin.MEASURED, ())
+    old, new = carried.rows[CARRIED], settled.rows[CARRIED]
+    factors = {one / two for one, two in zip(new.model.coefficients, old.model.coefficients, strict=True)}
+    assert max(factors) == pytest.approx(min(factors))
+    assert max(factors) != 1.0
+    assert new.find_uncertainty("") >= old.find_uncertainty("")
+    others = {name: row for name, row in settled.rows.items() if name != CARRIED}
+    assert others == {name: row for name, row in carried.rows.items() if name != CARRIED}
+    assert find_or_borrow(device.info) == settled
+    (told,) = [record.getMessage() for record in caplog.records if "codl profile" in record.getMessage()]
+    assert f"before {CARRIED} changed" in told
+
+
+def test_edited_kernels_that_nobody_measured_stay_carried(
+    device: Device, carried: DeviceProfile, in_a_moment: None
+) -> None:
+    assert find_or_borrow(device.info) == carried
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "[]",
+        ("edits", []),
+        ("edits", {CARRIED: 1}),
+        ("edits", {CARRIED: {"factor": -1, "doubt": 0}}),
+        ("profile", "x"),
+    ],
+)
+def test_damaged_measurement_of_edits_is_made_again(
+    device: Device, carried: DeviceProfile, in_a_moment: None, damage: str | tuple[str, object]
+) -> None:
+    find_or_borrow(device.info)
+    path = user_folder(device.info) / "carried.json"
+    sound = json.loads(path.read_text())
+    path.write_text(damage if isinstance(damage, str) else json.dumps({**sound, damage[0]: damage[1]}))
+
+    assert find_or_borrow(device.info) == carried
+    assert json.loads(path.read_text()) == sound

@@ -54,6 +54,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
         channels=outputs // op.groups,
         depth=graph.shape(node.inputs[1])[1],
         pitch=op.stride[1] * graph.shape(node.inputs[0])[1],
+        has_residual=node.residual is not None,
     )
     return {**tile, "FETCH": _choose_fetch(node, graph, info)}
 
