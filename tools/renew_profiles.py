@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from codl.catalog.database import digest_row
 from codl.catalog.layers import parse_layer
-from codl.catalog.source import read_source
 from codl.catalog.spec import Selection
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.ir.boxes import Boxes, Region
@@ -81,16 +81,21 @@ def list_cases(folder: Path, stale: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 def count_in(root: Path, cases: Path) -> Counted:
     """Return what a checkout counts for cases."""
+    told: Counted = ask(root, __file__, str(root), "--count", str(cases))
+    return told
+
+
+def ask(root: Path, *arguments: str) -> Any:
+    """Return what Python prints as JSON where it imports the codl of a checkout."""
     found = subprocess.run(
-        [sys.executable, __file__, str(root), "--count", str(cases)],
+        [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": str(root)},
         cwd=root,
         check=True,
         capture_output=True,
         text=True,
     )
-    told: Counted = json.loads(found.stdout)
-    return told
+    return json.loads(found.stdout)
 
 
 def count(told: dict[str, Any]) -> Counted:
@@ -110,15 +115,11 @@ def count(told: dict[str, Any]) -> Counted:
     return {
         name: [
             digest_implementation(_ROWS[name]),
-            _hash("".join(map(read_source, (_ROWS[name].source, *_ROWS[name].other_sources)))),
+            digest_row(_ROWS[name]),
             digest.hexdigest(),
         ]
         for name, digest in features.items()
     }
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def renew(path: Path, stale: Sequence[str], old: Counted, new: Counted, *, carry: bool) -> None:
@@ -148,15 +149,7 @@ def digest_rows_in(root: Path) -> dict[str, str]:
         "import json; from codl.catalog.database import digest_row; "
         f"from codl.catalog.table import IMPLEMENTATIONS, PAIRS; print(json.dumps({words}))"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": str(root)},
-        cwd=root,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    told: dict[str, str] = json.loads(found.stdout)
+    told: dict[str, str] = ask(root, "-c", script)
     return told
 
 

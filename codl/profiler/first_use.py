@@ -5,11 +5,11 @@ Of shipped ones, what was measured with earlier kernels is scaled as well.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from codl.catalog.stored import load_database
 from codl.devices.opencl import Device, open_device
@@ -26,6 +26,7 @@ from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import Survey
 
 _LOG = logging.getLogger(__name__)
+Found = TypeVar("Found")
 _LOOKS = 3
 """At what two devices do to each other, 4 s each: a single one is easily disturbed."""
 _FILE, _CARRIED_FILE, _NEIGHBOURS_FILE = "borrowed.json", "carried.json", "neighbours.json"
@@ -84,14 +85,15 @@ def borrow_here(relative: DeviceProfile, device: Device) -> DeviceProfile:
         DeviceError: The device failed.
         ProfileError: The relative's profile has no references.
     """
-    key = asdict(DeviceKey.of(device.info))
-    try:
-        told = _read(device.info, _FILE, device=key, relative=relative.fingerprint)
+    known = {"device": asdict(DeviceKey.of(device.info)), "relative": relative.fingerprint}
+
+    def read(told: Mapping[str, Any]) -> DeviceProfile:
         reference_us, factors = _read_times(told["reference_us"]), _read_times(told["factors"])
         cached = int(read_number(told["shared_cache_bytes"], "shared_cache_bytes", largest=1e15))
         return borrow(relative, device.info, reference_us, factors, shared_cache_bytes=cached)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
-        pass  # measured again
+
+    if (kept := _recall(device.info, _FILE, known, read)) is not None:
+        return kept
     _LOG.warning(
         "%s: no profile, so that of %s is scaled by some kernels, which are measured for half a minute; "
         "`codl profile --device %s` would know more",
@@ -105,7 +107,7 @@ def borrow_here(relative: DeviceProfile, device: Device) -> DeviceProfile:
     reference_us = survey.quiet_us()
     shared_cache_bytes = measure_shared_cache(device)
     found = {"reference_us": reference_us, "factors": factors, "shared_cache_bytes": shared_cache_bytes}
-    _keep(device.info, _FILE, {"device": key, "relative": relative.fingerprint, **found})
+    _keep(device.info, _FILE, {**known, **found})
     return borrow(relative, device.info, reference_us, factors, shared_cache_bytes=shared_cache_bytes)
 
 
@@ -117,12 +119,10 @@ def settle_here(profile: DeviceProfile, device: Device) -> DeviceProfile:
     Raises:
         DeviceError: The device failed.
     """
-    key = asdict(DeviceKey.of(device.info))
-    try:
-        told = _read(device.info, _CARRIED_FILE, device=key, profile=profile.fingerprint)
-        return _settle(profile, {name: _read_edit(one) for name, one in told["edits"].items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
-        pass  # measured again
+    known = {"device": asdict(DeviceKey.of(device.info)), "profile": profile.fingerprint}
+    kept = _recall(device.info, _CARRIED_FILE, known, _read_edits)
+    if kept is not None:
+        return _settle(profile, kept)
     carried = ", ".join(profile.find_carried())
     _LOG.warning(
         "%s: its profile was made before %s changed, which is measured for some seconds; "
@@ -134,7 +134,7 @@ def settle_here(profile: DeviceProfile, device: Device) -> DeviceProfile:
     predictor = Predictor(profile, device.info, database=load_database(device.info))
     edits = measure_edits(predictor, Survey(device))
     told = {"edits": {name: asdict(edit) for name, edit in edits.items()}}
-    _keep(device.info, _CARRIED_FILE, {"device": key, "profile": profile.fingerprint, **told})
+    _keep(device.info, _CARRIED_FILE, {**known, **told})
     return _settle(profile, edits)
 
 
@@ -145,27 +145,28 @@ def _settle(profile: DeviceProfile, edits: Mapping[str, Edit]) -> DeviceProfile:
 
 
 def _settle_row(row: RowModel, edit: Edit) -> RowModel:
-    doubt = row.quality.rmspe if row.doubt is None else row.doubt
-    known_doubt = row.known_doubt
-    if known_doubt is None and row.known is not None:
-        known_doubt = row.known.rmspe
+    some_known = next(iter(row.layers), "")
     return replace(
         row,
         model=row.model.scaled({}, edit.factor),
         is_carried=False,
-        doubt=max(doubt, edit.doubt),
-        known_doubt=None if known_doubt is None else max(known_doubt, edit.doubt),
+        doubt=max(row.find_uncertainty(""), edit.doubt),
+        known_doubt=max(row.find_uncertainty(some_known), edit.doubt),
     )
 
 
-def _read_edit(told: Mapping[str, Any]) -> Edit:
-    """Return an edit that was kept.
+def _read_edits(told: Mapping[str, Any]) -> dict[str, Edit]:
+    """Return by implementation the edits that were kept.
 
     Raises:
         ProfileError: A value is no number of its kind.
     """
-    factor = read_number(told["factor"], "factor", least=1e-6)
-    return Edit(factor=factor, doubt=read_number(told["doubt"], "doubt"))
+    return {
+        name: Edit(
+            factor=read_number(one["factor"], "factor", least=1e-6), doubt=read_number(one["doubt"], "doubt")
+        )
+        for name, one in told["edits"].items()
+    }
 
 
 def _read_times(told: Mapping[str, Any]) -> dict[str, float]:
@@ -179,32 +180,31 @@ def _read_times(told: Mapping[str, Any]) -> dict[str, float]:
 
 def _measure_beside(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:
     """Return what two devices do to each other, the first's first; kept between processes."""
-    keys = [asdict(DeviceKey.of(info)) for info in (first, second)]
+    known = {"device": asdict(DeviceKey.of(first)), "other": asdict(DeviceKey.of(second))}
     where = f"{second.name}.{_NEIGHBOURS_FILE}"
-    try:
-        told = _read(first, where, device=keys[0], other=keys[1])
+
+    def read(told: Mapping[str, Any]) -> tuple[Neighbour, Neighbour]:
         return parse_neighbour(told["first"], "first"), parse_neighbour(told["second"], "second")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, ProfileError):
-        pass  # measured again
+
+    if (kept := _recall(first, where, known, read)) is not None:
+        return kept
     names = first.name, second.name
     acquaintance = Acquaintance([open_device(name) for name in names], names)
     acquaintance.look(_LOOKS)
     one, two = (acquaintance.find_neighbours(name)[other] for name, other in (names, names[::-1]))
-    told = {"device": keys[0], "other": keys[1], "first": format_neighbour(one)}
-    _keep(first, where, {**told, "second": format_neighbour(two)})
+    _keep(first, where, {**known, "first": format_neighbour(one), "second": format_neighbour(two)})
     return one, two
 
 
-def _read(info: DeviceInfo, name: str, **expected: Any) -> Mapping[str, Any]:
-    """Return what was kept of a device.
-
-    Raises:
-        OSError, ValueError, KeyError, TypeError, RecursionError: Nothing, or not of these devices.
-    """
-    told: Mapping[str, Any] = json.loads((user_folder(info) / name).read_text(encoding="utf-8"))
-    if any(told[name] != value for name, value in expected.items()):
-        raise ValueError("of other devices")
-    return told
+def _recall(
+    info: DeviceInfo, name: str, known: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Found]
+) -> Found | None:
+    """Return what was kept of a device as it is read; None where it is missing, damaged or of others."""
+    try:
+        told = json.loads((user_folder(info) / name).read_text(encoding="utf-8"))
+        return read(told) if all(told[key] == value for key, value in known.items()) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
+        return None
 
 
 def _keep(info: DeviceInfo, name: str, told: Mapping[str, Any]) -> None:

@@ -16,6 +16,16 @@ from codl.profiler import calibration
 from codl.profiler.first_use import find_or_borrow, find_profiles
 from tests.latency.profiles import make_profile
 
+CARRIED = "elementwise_unary__buffer"
+"""The kernel that was edited since a profile was made."""
+
+
+def _damage(path: Path, damage: str | tuple[str, object]) -> dict[str, object]:
+    """Write a text over what a file keeps, or a value over one of its values; return what it kept."""
+    sound: dict[str, object] = json.loads(path.read_text())
+    path.write_text(damage if isinstance(damage, str) else json.dumps({**sound, damage[0]: damage[1]}))
+    return sound
+
 
 @pytest.fixture
 def shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
@@ -94,8 +104,7 @@ def test_damaged_comparison_is_made_again(
 ) -> None:
     find_or_borrow(device.info)
     path = user_folder(device.info) / "borrowed.json"
-    sound = json.loads(path.read_text())
-    path.write_text(damage if isinstance(damage, str) else json.dumps({**sound, damage[0]: damage[1]}))
+    sound = _damage(path, damage)
 
     profile = find_or_borrow(device.info)
 
@@ -126,9 +135,6 @@ def test_devices_that_never_met_are_measured_together_once(
 
 def test_devices_without_profiles_are_left_out(device: Device, shipped: Path) -> None:
     assert find_profiles([device.info]) == {}
-
-
-CARRIED = "elementwise_unary__buffer"
 
 
 @pytest.fixture
@@ -181,8 +187,7 @@ def test_damaged_measurement_of_edits_is_made_again(
 ) -> None:
     find_or_borrow(device.info)
     path = user_folder(device.info) / "carried.json"
-    sound = json.loads(path.read_text())
-    path.write_text(damage if isinstance(damage, str) else json.dumps({**sound, damage[0]: damage[1]}))
+    sound = _damage(path, damage)
 
     assert find_or_borrow(device.info) == carried
     assert json.loads(path.read_text()) == sound
