@@ -3,9 +3,11 @@
 // columns outside add a product with zero.
 //
 // Parameters  RUN pixels, 1 to 14; VECTOR lanes of a vector (4 8 16)
+// SUMS_SPACE  address space of what `convolve_three` writes
 #ifndef CODL_TAPS_H
 #define CODL_TAPS_H
 
+#include "common/plain.h"
 #include "common/repeat.h"
 #include "common/vector.h"
 
@@ -76,6 +78,65 @@ static inline int count_steps(int distance, int step) {
     } else {                                                                                               \
         WALK_TAPS(PART_TAP, OWN_FILTER)                                                                    \
     }
+
+// Windows three pixels wide of which only the first pixel's first and the last pixel's last column may lie in the
+// padding, as in most networks: nothing is asked but where these two read.
+#define END_OF_THREE(first_x) ((first_x) + (RUN - 1) * stride_w + 3)
+#define SEES_THREE(first_x)                                                                                \
+    (kernel_w == 3 && dilation_w == 1 && columns >= RUN && (first_x) >= -1 && END_OF_THREE(first_x) <= in_w + 1)
+#define FIRST_TAP(m)                                                                                       \
+    {                                                                                                      \
+        __global const float *q = m == 0 && begins_outside ? zeros : p;                                    \
+        a##m##_0 = fma(VLOAD(q), w_0, a##m##_0);                                                           \
+        NEXT_PIXEL                                                                                         \
+    }
+#define MIDDLE_TAP(m)                                                                                      \
+    a##m##_0 = fma(VLOAD(p), w_1, a##m##_0);                                                               \
+    NEXT_PIXEL
+#define LAST_TAP(m)                                                                                        \
+    {                                                                                                      \
+        __global const float *q = m == RUN - 1 && ends_outside ? zeros : p;                                \
+        a##m##_0 = fma(VLOAD(q), w_2, a##m##_0);                                                           \
+        NEXT_PIXEL                                                                                         \
+    }
+#define ADD_PIXEL(m) a##m##_0 += VLOAD(residual + m * residual_w);
+#define BEND_PIXEL(m) a##m##_0 = a##m##_0 < (VEC)(0.0f) ? a##m##_0 * slope : a##m##_0;
+#define RAISE_PIXEL(m) a##m##_0 = a##m##_0 < least ? least : a##m##_0;
+#define LOWER_PIXEL(m) a##m##_0 = a##m##_0 > most ? most : a##m##_0;
+#define STORE_RUN(m) VSTORE(a##m##_0, to + m * to_step);
+
+// Computes and stores RUN pixels of whole panels, with a frequent epilogue. `image` is the first pixel's first tap in
+// the first of `lines` rows that lie in the image, `first_tap` where a filter has that row. Out of line: beside the
+// other ways to walk the taps, addresses would stay in memory.
+static __attribute__((noinline)) void convolve_three(
+    SUMS_SPACE float *to, int to_step, __global const float *residual, int residual_w, __global const float *image,
+    int line_step, int pixel_step, int step, int lines, __global const float *filter, int filter_floats, int first_tap,
+    int panels, __global const float *zeros, bool begins_outside, bool ends_outside, EPILOGUE_SCALARS) {
+    PLAIN_BOUNDS
+    for (int panel = 0; panel < panels; ++panel) {
+        const VEC bias = OWN_FILTER(0);
+        __global const float *line = image, *taps = filter + first_tap;
+        REPEAT(RUN, START_PIXEL)
+        for (int kh = 0; kh < lines; ++kh, line += line_step, taps += 3 * VECTOR) {
+            const VEC w_0 = VLOAD(taps), w_1 = VLOAD(taps + VECTOR), w_2 = VLOAD(taps + 2 * VECTOR);
+            __global const float *p = line;
+            REPEAT(RUN, FIRST_TAP)
+            p = line + pixel_step;
+            REPEAT(RUN, MIDDLE_TAP)
+            p = line + 2 * pixel_step;
+            REPEAT(RUN, LAST_TAP)
+        }
+        if (residual_order != RESIDUAL_NONE) { REPEAT(RUN, ADD_PIXEL) }
+        if (activation == ACTIVATION_LEAKY_RELU) { REPEAT(RUN, BEND_PIXEL) }
+        REPEAT(RUN, RAISE_PIXEL)
+        if (is_clip) { REPEAT(RUN, LOWER_PIXEL) }
+        REPEAT(RUN, STORE_RUN)
+        to += VECTOR;
+        residual += VECTOR;
+        image += VECTOR;
+        filter += filter_floats;
+    }
+}
 
 // A panel that the box [low, high) cuts moves into the box where this is a vector wide: its filters then are lanes of
 // two panels. MOVE_PANEL says by how much and where the other panel lies, and moves what counts from the first channel.

@@ -24,6 +24,7 @@
 #ifndef RUN
 #define RUN 7
 #endif
+#define SUMS_SPACE __local
 #include "common/taps.h"
 
 // Lanes behind the last input keep the rows of a tile out of the same cache sets.
@@ -49,10 +50,18 @@ static __attribute__((noinline)) void convolve_run(
     int channels, int channel_low, int channel_high, int in_w, int kernel_h, int kernel_w, int stride_w,
     int dilation_h, int dilation_w, int activation, float alpha, float beta) {
     const int step = stride_w * src_w, filter_floats = (1 + kernel_h * kernel_w) * VECTOR;
+    const int whole_begin = (channel_low + VECTOR - 1) / VECTOR, whole_end = channel_high / VECTOR;
+    const bool is_three = SEES_THREE(first_x) && IS_PLAIN_ACTIVATION && kept_begin == 0 && kept_end == RUN;
+    if (is_three)
+        convolve_three(to + whole_begin * VECTOR, to_step, zeros, 0,
+                       image_row + tap_begin * dilation_h * src_h + whole_begin * VECTOR, dilation_h * src_h, src_w,
+                       step, tap_end - tap_begin, filters + whole_begin * filter_floats, filter_floats,
+                       (1 + tap_begin * 3) * VECTOR, whole_end - whole_begin, zeros, first_x < 0,
+                       END_OF_THREE(first_x) > in_w, RESIDUAL_NONE, activation, alpha, beta);
     for (int panel = channel_low / VECTOR; panel * VECTOR < channel_high; ++panel) {
         const int channel = min(panel * VECTOR, channels - VECTOR);
         const int low = channel_low - channel, high = channel_high - channel;
-        if (MOVES_PANEL) continue;
+        if (MOVES_PANEL || (is_three && panel >= whole_begin && panel < whole_end)) continue;
         __global const float *image = image_row + channel;
         __global const float *filter = filters + panel * filter_floats;
         CONVOLVE_RUN

@@ -27,12 +27,20 @@
 // Lanes behind the last value of a row keep rows out of the same cache sets.
 #define ROW_PADDING 16
 
-// Does TAKE_TAP for every tap p of a window, in the order (kh, kw); `place` is where the window begins in a kept row.
-#define WALK_WINDOW(place, TAKE_TAP)                                                                       \
+// Does TAKE_TAP for every tap p of a window, in the order (kh, kw); `place` is where the window begins in a kept row,
+// TAKE_TAPS how a row of it is taken: any number of taps, or the three of most windows, without a loop.
+#define WALK_WINDOW(place, TAKE_TAPS, TAKE_TAP)                                                            \
     for (int row = top, kept = first_kept; row < bottom; ++row, kept = kept + 1 < kept_rows ? kept + 1 : 0) { \
         __local const float *p = (place) + kept * line_floats;                                             \
-        for (int tap = 0; tap < taps; ++tap, p += outputs) TAKE_TAP                                        \
+        TAKE_TAPS(TAKE_TAP)                                                                                \
     }
+#define ANY_TAPS(TAKE_TAP) for (int tap = 0; tap < taps; ++tap, p += outputs) TAKE_TAP
+#define THREE_TAPS(TAKE_TAP)                       \
+    TAKE_TAP                                       \
+    p += outputs;                                  \
+    TAKE_TAP                                       \
+    p += outputs;                                  \
+    TAKE_TAP
 #define TAKE_PAIR                                  \
     {                                              \
         TAKE_MAXIMUM(best_0, VLOAD(p));            \
@@ -55,14 +63,18 @@ static __attribute__((noinline)) void store_maxima(__global float *to, int step,
             for (int at = low; at < high; at += 2 * VECTOR) {
                 const int c = min(at, last), shift = min(at + VECTOR, last) - c;
                 VEC best_0 = (VEC)(-INFINITY), best_1 = best_0;
-                WALK_WINDOW(start + c, TAKE_PAIR)
+                if (taps == 3) {
+                    WALK_WINDOW(start + c, THREE_TAPS, TAKE_PAIR)
+                } else {
+                    WALK_WINDOW(start + c, ANY_TAPS, TAKE_PAIR)
+                }
                 VSTORE(best_0, to + c);
                 VSTORE(best_1, to + c + shift);
             }
         } else {
             for (int c = low; c < high; ++c) {
                 float best = -INFINITY;
-                WALK_WINDOW(start + c, TAKE_ONE)
+                WALK_WINDOW(start + c, ANY_TAPS, TAKE_ONE)
                 to[c] = best;
             }
         }
