@@ -9,7 +9,7 @@ from codl.catalog.choose import choose
 from codl.catalog.spec import LaunchBatch, Parameters, ceil_div
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Affine, ReduceMean
+from codl.ir.ops import Affine, Conv2d, ReduceMean
 from codl.ir.regions import find_splittable_axes
 from codl.latency.amounts.taps import list_taps, share_inside
 from codl.latency.amounts.work import count_items, count_work
@@ -107,6 +107,31 @@ def test_rows_outside_the_image_have_no_taps() -> None:
     taps = units["steps"] * parameters["MR"]
     assert found["seen_taps"] / taps == pytest.approx(1 - np.array([1 / 3, 1 / 6, 1 / 39, 2 / 42]))
     assert (found["edge_taps"] <= found["seen_taps"]).all()
+
+
+@pytest.mark.parametrize(
+    ("side", "pad", "dilation", "width", "share"),
+    [
+        (3, 1, 1, 28, 0.0),
+        (3, 0, 1, 28, 0.0),
+        (3, 2, 1, 28, 0.5),
+        (3, 1, 1, 4, 1.0),
+        (3, 2, 2, 28, 1.0),
+        (5, 2, 1, 28, 1.0),
+    ],
+)
+def test_windows_three_wide_ask_where_few_taps_lie(
+    side: int, pad: int, dilation: int, width: int, share: float
+) -> None:
+    op = Conv2d(kernel=(side, side), pads=(pad,) * 4, dilation=(dilation, dilation), groups=16)
+    inner = width + dilation * (side - 1) - 2 * pad
+    shapes = {"x": (1, 16, inner, inner), "w": (16, 1, side, side)}
+    one = sample(op, shapes, ("w",), (1, 16, width, width), "")
+    batch, parameters = describe(one.node, one.graph, 2, [width])
+
+    found = list_taps(batch, count_work(batch, parameters).units, parameters)
+
+    assert found["asked_taps"] / found["seen_taps"] == pytest.approx(share)
 
 
 def test_other_kernels_have_no_such_taps() -> None:

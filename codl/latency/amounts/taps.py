@@ -16,7 +16,7 @@ def list_taps(
     """Return by name the taps of a vector of channels that the busiest compute unit sums, [count] each.
 
     Rows outside the image are left out. Runs of pixels that see padding beside it, or that are longer than
-    the box is wide, ask of each pixel where it lies.
+    the box is wide, ask of each pixel where it lies; windows three pixels wide ask least (SEES_THREE).
 
     Args:
         batch: A launch; of other kernels nothing is returned.
@@ -46,7 +46,29 @@ def list_taps(
     at_left = scalars["col_begin"] * scalars["stride_w"] < scalars["pad_w"]
     at_right = (scalars["col_end"] - 1) * scalars["stride_w"] + reach >= scalars["in_w"]
     at_sides = np.where(columns < run, runs, np.minimum(at_left.astype(np.float64) + at_right, runs))
-    return {"seen_taps": taps, "edge_taps": taps * at_sides / runs}
+    asking = _count_asking(scalars, run, runs)
+    return {"seen_taps": taps, "edge_taps": taps * at_sides / runs, "asked_taps": taps * asking / runs}
+
+
+def _count_asking(scalars: Mapping[str, Scalar], run: int, runs: Amounts) -> Amounts:
+    """Return the runs of a row of which SEES_THREE says no: they ask of each tap where it lies, [count].
+
+    Whether rows are shorter than a run is asked of the tensor's: more pixels of it never ask less.
+
+    Args:
+        scalars: Of the launch.
+        run: Pixels of a run.
+        runs: Of a row.
+    """
+    kernel, dilation, pad, stride, width = (
+        scalars[name] for name in ("kernel_w", "dilation_w", "pad_w", "stride_w", "in_w")
+    )
+    first = scalars["col_begin"] * stride - pad
+    end = (scalars["col_end"] - 1) * stride - pad + kernel
+    sides = (first < -1).astype(np.float64) + (end > width + 1)
+    pixels = (width + 2 * pad - (kernel - 1) * dilation - 1) // stride + 1
+    is_three = (kernel == 3) & (dilation == 1) & (pixels >= run)
+    return np.where(is_three, np.minimum(sides, runs), runs)
 
 
 def share_inside(
