@@ -3,7 +3,7 @@
 // columns outside add a product with zero.
 //
 // Parameters  RUN pixels, 1 to 14; VECTOR lanes of a vector (4 8 16)
-// SUMS_SPACE  address space of what `convolve_three` writes
+// SUMS_SPACE  address space of what `CONVOLVE_PANELS` writes
 #ifndef CODL_TAPS_H
 #define CODL_TAPS_H
 
@@ -17,20 +17,11 @@ static inline int count_steps(int distance, int step) {
 }
 
 #define NEXT_PIXEL p += step;
-#define INNER_TAP(m)                                                                                       \
-    a##m##_0 = fma(VLOAD(p), w, a##m##_0);                                                                 \
-    NEXT_PIXEL
 // A pixel whose tap lies in the padding reads zeros, and so does one past the end of the box.
 #define SEES_TAP(m) (m >= seen_begin && m < seen_end)
 #define EDGE_TAP(m)                                                                                        \
     {                                                                                                      \
         __global const float *q = SEES_TAP(m) ? p : zeros;                                                 \
-        a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
-        NEXT_PIXEL                                                                                         \
-    }
-#define ENDS_TAP(m)                                                                                        \
-    {                                                                                                      \
-        __global const float *q = (m > 0 && m < RUN - 1) || SEES_TAP(m) ? p : zeros;                       \
         a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
         NEXT_PIXEL                                                                                         \
     }
@@ -60,33 +51,37 @@ static inline int count_steps(int distance, int step) {
 #define OWN_FILTER(row) VLOAD(filter + (row) * VECTOR)
 #define START_PIXEL(m) VEC a##m##_0 = bias;
 
-// Sums a<m>_0 of a panel for RUN pixels from `first_x` on; `image` and `filter` are those of its first channel.
+// Sums a<m>_0 of a panel for RUN pixels from `first_x` on, wherever they lie; `image` and `filter` are those of its
+// first channel.
 #define CONVOLVE_RUN                                                                                       \
-    const int last_x = first_x + (RUN - 1) * stride_w, reach_w = (kernel_w - 1) * dilation_w + 1;          \
-    const bool is_full = columns >= RUN, sees_image = is_full && first_x >= 0 && last_x + reach_w <= in_w; \
-    const bool sees_middle =                                                                               \
-        is_full && first_x + stride_w >= 0 && last_x - stride_w + reach_w <= in_w;                         \
     const bool is_whole = low <= 0 && high >= VECTOR;                                                      \
     const VEC bias = OWN_FILTER(0);                                                                        \
     REPEAT(RUN, START_PIXEL)                                                                               \
-    if (is_whole && sees_image) {                                                                          \
-        WALK_TAPS(INNER_TAP, OWN_FILTER)                                                                   \
-    } else if (is_whole && sees_middle) {                                                                  \
-        WALK_TAPS(ENDS_TAP, OWN_FILTER)                                                                    \
-    } else if (is_whole) {                                                                                 \
+    if (is_whole) {                                                                                        \
         WALK_TAPS(EDGE_TAP, OWN_FILTER)                                                                    \
     } else {                                                                                               \
         WALK_TAPS(PART_TAP, OWN_FILTER)                                                                    \
     }
 
-// Windows three pixels wide of which only the first pixel's first and the last pixel's last column may lie in the
-// padding, as in most networks: nothing is asked but where these two read.
-#define END_OF_THREE(first_x) ((first_x) + (RUN - 1) * stride_w + 3)
-#define SEES_THREE(first_x)                                                                                \
-    (kernel_w == 3 && dilation_w == 1 && columns >= RUN && (first_x) >= -1 && END_OF_THREE(first_x) <= in_w + 1)
+// Whole panels of runs that see the image with all of their pixels but the first and the last ones, as nearly all do,
+// in one of three ways: windows three wide with one such pixel at each end, of which all are kept, write the taps of a
+// row out; others ask of GUARDS pixels at each end where a tap lies, or of none.
+#define GUARDS 3
+#define WAY_ANY 0
+#define WAY_THREE 1
+#define WAY_INNER 2
+#define WAY_ENDS 3
+static inline int find_way(bool keeps_all, int first_x, int in_w, int kernel_w, int stride_w, int dilation_w) {
+    const int end_x = first_x + (RUN - 1) * stride_w + (kernel_w - 1) * dilation_w + 1, ends = GUARDS * stride_w;
+    if (keeps_all && kernel_w == 3 && dilation_w == 1 && first_x >= -1 && end_x <= in_w + 1) return WAY_THREE;
+    if (first_x >= 0 && end_x <= in_w) return WAY_INNER;
+    return first_x + ends >= 0 && end_x - ends <= in_w ? WAY_ENDS : WAY_ANY;
+}
+
+#define SEES_PIXEL(m, x) ((x) + m * stride_w >= 0 && (x) + m * stride_w < in_w)
 #define FIRST_TAP(m)                                                                                       \
     {                                                                                                      \
-        __global const float *q = m == 0 && begins_outside ? zeros : p;                                    \
+        __global const float *q = m > 0 || begins_inside ? p : zeros;                                      \
         a##m##_0 = fma(VLOAD(q), w_0, a##m##_0);                                                           \
         NEXT_PIXEL                                                                                         \
     }
@@ -95,48 +90,85 @@ static inline int count_steps(int distance, int step) {
     NEXT_PIXEL
 #define LAST_TAP(m)                                                                                        \
     {                                                                                                      \
-        __global const float *q = m == RUN - 1 && ends_outside ? zeros : p;                                \
+        __global const float *q = m < RUN - 1 || ends_inside ? p : zeros;                                  \
         a##m##_0 = fma(VLOAD(q), w_2, a##m##_0);                                                           \
         NEXT_PIXEL                                                                                         \
     }
+#define SUM_THREE                                                                                          \
+    const VEC w_0 = VLOAD(taps), w_1 = VLOAD(taps + VECTOR), w_2 = VLOAD(taps + 2 * VECTOR);               \
+    __global const float *p = line;                                                                        \
+    REPEAT(RUN, FIRST_TAP)                                                                                 \
+    p = line + tap_step;                                                                                   \
+    REPEAT(RUN, MIDDLE_TAP)                                                                                \
+    p = line + 2 * tap_step;                                                                               \
+    REPEAT(RUN, LAST_TAP)
+#define INNER_TAP(m)                                                                                       \
+    a##m##_0 = fma(VLOAD(p), w, a##m##_0);                                                                 \
+    NEXT_PIXEL
+#define ENDS_TAP(m)                                                                                        \
+    {                                                                                                      \
+        __global const float *q = (m >= GUARDS && m < RUN - GUARDS) || SEES_PIXEL(m, x) ? p : zeros;       \
+        a##m##_0 = fma(VLOAD(q), w, a##m##_0);                                                             \
+        NEXT_PIXEL                                                                                         \
+    }
+#define SUM_LINE(TAP)                                                                                      \
+    for (int kw = 0, x = first_x; kw < kernel_w; ++kw, x += dilation_w) {                                  \
+        __global const float *p = line + kw * tap_step;                                                    \
+        const VEC w = VLOAD(taps + kw * VECTOR);                                                           \
+        REPEAT(RUN, TAP)                                                                                   \
+    }
+
 #define ADD_PIXEL(m) a##m##_0 += VLOAD(residual + m * residual_w);
 #define BEND_PIXEL(m) a##m##_0 = a##m##_0 < (VEC)(0.0f) ? a##m##_0 * slope : a##m##_0;
 #define RAISE_PIXEL(m) a##m##_0 = a##m##_0 < least ? least : a##m##_0;
 #define LOWER_PIXEL(m) a##m##_0 = a##m##_0 > most ? most : a##m##_0;
-#define STORE_RUN(m) VSTORE(a##m##_0, to + m * to_step);
+#define STORE_PIXEL_OF_RUN(m) VSTORE(a##m##_0, to + m * to_step);
+#define IS_KEPT(m) (m >= kept_begin && m < kept_end)
+#define ADD_KEPT(m) if (IS_KEPT(m)) a##m##_0 += VLOAD(residual + (m - kept_begin) * residual_w);
+#define STORE_KEPT(m) if (IS_KEPT(m)) VSTORE(a##m##_0, to + (m - kept_begin) * to_step);
 
-// Computes and stores RUN pixels of whole panels, with a frequent epilogue. `image` is the first pixel's first tap in
-// the first of `lines` rows that lie in the image, `first_tap` where a filter has that row. Out of line: beside the
-// other ways to walk the taps, addresses would stay in memory.
-static __attribute__((noinline)) void convolve_three(
-    SUMS_SPACE float *to, int to_step, __global const float *residual, int residual_w, __global const float *image,
-    int line_step, int pixel_step, int step, int lines, __global const float *filter, int filter_floats, int first_tap,
-    int panels, __global const float *zeros, bool begins_outside, bool ends_outside, EPILOGUE_SCALARS) {
-    PLAIN_BOUNDS
-    for (int panel = 0; panel < panels; ++panel) {
-        const VEC bias = OWN_FILTER(0);
-        __global const float *line = image, *taps = filter + first_tap;
-        REPEAT(RUN, START_PIXEL)
-        for (int kh = 0; kh < lines; ++kh, line += line_step, taps += 3 * VECTOR) {
-            const VEC w_0 = VLOAD(taps), w_1 = VLOAD(taps + VECTOR), w_2 = VLOAD(taps + 2 * VECTOR);
-            __global const float *p = line;
-            REPEAT(RUN, FIRST_TAP)
-            p = line + pixel_step;
-            REPEAT(RUN, MIDDLE_TAP)
-            p = line + 2 * pixel_step;
-            REPEAT(RUN, LAST_TAP)
-        }
-        if (residual_order != RESIDUAL_NONE) { REPEAT(RUN, ADD_PIXEL) }
-        if (activation == ACTIVATION_LEAKY_RELU) { REPEAT(RUN, BEND_PIXEL) }
-        REPEAT(RUN, RAISE_PIXEL)
-        if (is_clip) { REPEAT(RUN, LOWER_PIXEL) }
-        REPEAT(RUN, STORE_RUN)
-        to += VECTOR;
-        residual += VECTOR;
-        image += VECTOR;
-        filter += filter_floats;
+// A way computes RUN pixels of whole panels, with a frequent epilogue, and stores those in [kept_begin, kept_end) at
+// `to`. `image` is the first pixel's first tap in the first of `lines` rows that lie in the image, `first_tap` where a
+// filter has that row; steps are those of a row of taps, a tap and a pixel. Out of line: beside other ways to walk the
+// taps, addresses would stay in memory.
+#define WAY_ARGUMENTS                                                                                      \
+    SUMS_SPACE float *to, int to_step, int kept_begin, int kept_end, __global const float *residual,       \
+        int residual_w, __global const float *image, int line_step, int tap_step, int step, int lines,     \
+        __global const float *filter, int filter_floats, int first_tap, int panels,                        \
+        __global const float *zeros, int first_x, int in_w, int kernel_w, int stride_w, int dilation_w,    \
+        EPILOGUE_SCALARS
+#define DEFINE_WAY(NAME, WIDTH, KEEPS_ALL, SUM_ROW)                                                        \
+    static __attribute__((noinline)) void NAME(WAY_ARGUMENTS) {                                            \
+        const bool keeps_all = KEEPS_ALL;                                                                  \
+        const bool begins_inside = first_x >= 0, ends_inside = first_x + (RUN - 1) * stride_w + 2 < in_w;  \
+        PLAIN_BOUNDS                                                                                       \
+        for (int panel = 0; panel < panels; ++panel) {                                                     \
+            const VEC bias = OWN_FILTER(0);                                                                \
+            __global const float *line = image, *taps = filter + first_tap;                                \
+            REPEAT(RUN, START_PIXEL)                                                                       \
+            for (int kh = 0; kh < lines; ++kh, line += line_step, taps += (WIDTH) * VECTOR) { SUM_ROW }    \
+            if (residual_order != RESIDUAL_NONE) {                                                         \
+                if (keeps_all) { REPEAT(RUN, ADD_PIXEL) } else { REPEAT(RUN, ADD_KEPT) }                   \
+            }                                                                                              \
+            if (activation == ACTIVATION_LEAKY_RELU) { REPEAT(RUN, BEND_PIXEL) }                           \
+            REPEAT(RUN, RAISE_PIXEL)                                                                       \
+            if (is_clip) { REPEAT(RUN, LOWER_PIXEL) }                                                      \
+            if (keeps_all) { REPEAT(RUN, STORE_PIXEL_OF_RUN) } else { REPEAT(RUN, STORE_KEPT) }            \
+            to += VECTOR;                                                                                  \
+            residual += VECTOR;                                                                            \
+            image += VECTOR;                                                                               \
+            filter += filter_floats;                                                                       \
+        }                                                                                                  \
     }
-}
+#define KEEPS_RUN (kept_begin == 0 && kept_end == RUN)
+DEFINE_WAY(convolve_three, 3, true, SUM_THREE)
+DEFINE_WAY(convolve_inner, kernel_w, KEEPS_RUN, SUM_LINE(INNER_TAP))
+DEFINE_WAY(convolve_ends, kernel_w, KEEPS_RUN, SUM_LINE(ENDS_TAP))
+// The arguments in parentheses.
+#define CONVOLVE_PANELS(way, arguments)                                                                    \
+    if (way == WAY_THREE) convolve_three arguments;                                                        \
+    if (way == WAY_INNER) convolve_inner arguments;                                                        \
+    if (way == WAY_ENDS) convolve_ends arguments;
 
 // A panel that the box [low, high) cuts moves into the box where this is a vector wide: its filters then are lanes of
 // two panels. MOVE_PANEL says by how much and where the other panel lies, and moves what counts from the first channel.

@@ -54,18 +54,20 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
     const bool is_frequent = IS_PLAIN_ACTIVATION && residual_order <= RESIDUAL_BEFORE;
     for (int ow = col_begin; ow < col_end; ow += MR) {
         const int first_col = max(col_begin, min(ow, col_end - MR)), first_x = first_col * stride_w - pad_w;
-        const bool is_three = is_frequent && SEES_THREE(first_x);
-        if (is_three) {
+        const int way =
+            is_frequent ? find_way(columns >= MR, first_x, in_w, kernel_w, stride_w, dilation_w) : WAY_ANY;
+        if (way != WAY_ANY) {
             const int channel = (panel_begin + whole_begin) * NR;
-            convolve_three(dst + AT(dst, n, oh, first_col, channel), dst_w,
-                           residual + AT(residual, n, oh, first_col, channel), residual_w,
-                           src + AT(src, n, y + tap_begin * dilation_h, first_x, channel), dilation_h * src_h, src_w,
-                           step, tap_end - tap_begin, weights + whole_begin * filter_floats, filter_floats,
-                           (1 + tap_begin * 3) * NR, whole_end - whole_begin, zeros, first_x < 0,
-                           END_OF_THREE(first_x) > in_w, residual_order, activation, alpha, beta);
+            CONVOLVE_PANELS(way, (dst + AT(dst, n, oh, first_col, channel), dst_w, 0, min(MR, columns),
+                                  residual + AT(residual, n, oh, first_col, channel), residual_w,
+                                  src + AT(src, n, y + tap_begin * dilation_h, first_x, channel), dilation_h * src_h,
+                                  dilation_w * src_w, step, tap_end - tap_begin, weights + whole_begin * filter_floats,
+                                  filter_floats, (1 + tap_begin * kernel_w) * NR, whole_end - whole_begin, zeros,
+                                  first_x, in_w, kernel_w, stride_w, dilation_w, residual_order, activation, alpha,
+                                  beta))
         }
         for (int panel = first; panel < last; ++panel) {
-            if (is_three && panel >= whole_begin && panel < whole_end) continue;
+            if (way != WAY_ANY && panel >= whole_begin && panel < whole_end) continue;
             const int channel = max(0, min((panel_begin + panel) * NR, channels - NR));
             const int low = channel_begin - channel, high = channel_end - channel;
             if (MOVES_PANEL) continue;

@@ -59,6 +59,8 @@ PAIRS = {
     "kernel-beyond-image": Pair(
         first=depthwise(18, image=(2, 3), kernel=(7, 7), pads=(3, 3, 3, 3)), outputs=20
     ),
+    "wide-windows": Pair(first=depthwise(20, image=(5, 23), kernel=(5, 7), pads=(2, 3, 2, 3)), outputs=18),
+    "beyond-guards": Pair(first=depthwise(16, image=(4, 19), dilation=(1, 4), pads=(1, 4, 1, 4)), outputs=16),
     "one-pixel": Pair(first=depthwise(24, image=(1, 1)), outputs=18),
     "many-outputs": Pair(first=depthwise(16, image=(5, 5)), outputs=203),
     "batch-without-bias": Pair(

@@ -62,6 +62,23 @@ def test_tile_edges(device: Device, columns: int, channels: int) -> None:
     assert_right(device, graph, feeds, reference, slices=slices, selection=tile)
 
 
+@pytest.mark.parametrize("kernel", [2, 3, 5, 7, 9])
+@pytest.mark.parametrize("columns", [4, 6, 7, 13])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2)])
+def test_windows_at_the_sides(device: Device, kernel: int, columns: int, stride: int, dilation: int) -> None:
+    """Runs whose windows reach less far past the image than taps are asked of, as far, and farther."""
+    reach = (kernel - 1) * dilation
+    image = (3, max(1, (columns - 1) * stride + 1 + reach % 2))
+    pads = (1, reach // 2, 1, reach // 2)
+    case = depthwise(
+        9, image=image, kernel=(2, kernel), stride=(1, stride), dilation=(1, dilation), pads=pads
+    )
+    graph, feeds, reference = build(case)
+    tile = Selection(implementation=ROW, parameters={"MR": 6, "NR": 4, "VECTOR": 4})
+    assert reference.shape[3] == columns
+    assert_right(device, graph, feeds, reference, slices=cut(reference.shape, 1, [4, 7]), selection=tile)
+
+
 @pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)
 def test_epilogues(device: Device, epilogue: Epilogue) -> None:
     graph, feeds, reference = build(depthwise(19, image=(4, 5), epilogue=epilogue))

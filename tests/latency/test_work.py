@@ -110,28 +110,34 @@ def test_rows_outside_the_image_have_no_taps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("side", "pad", "dilation", "width", "share"),
+    ("side", "pads", "dilation", "width", "shares"),
     [
-        (3, 1, 1, 28, 0.0),
-        (3, 0, 1, 28, 0.0),
-        (3, 2, 1, 28, 0.5),
-        (3, 1, 1, 4, 1.0),
-        (3, 2, 2, 28, 1.0),
-        (5, 2, 1, 28, 1.0),
+        (3, (1, 1), 1, 28, (0.0, 0.0)),
+        (3, (0, 0), 1, 28, (0.0, 0.0)),
+        (3, (0, 1), 1, 7, (0.0, 0.0)),
+        (3, (2, 2), 1, 28, (0.5, 0.0)),
+        (3, (1, 1), 1, 4, (1.0, 0.0)),
+        (3, (1, 1), 1, 3, (1.0, 1.0)),
+        (3, (2, 2), 2, 28, (1.0, 0.0)),
+        (5, (2, 2), 1, 28, (1.0, 0.0)),
+        (9, (4, 4), 1, 28, (1.0, 0.5)),
     ],
 )
-def test_windows_three_wide_ask_where_few_taps_lie(
-    side: int, pad: int, dilation: int, width: int, share: float
+def test_windows_of_few_taps_beside_the_image_ask_of_few(
+    side: int, pads: tuple[int, int], dilation: int, width: int, shares: tuple[float, float]
 ) -> None:
-    op = Conv2d(kernel=(side, side), pads=(pad,) * 4, dilation=(dilation, dilation), groups=16)
-    inner = width + dilation * (side - 1) - 2 * pad
+    before, behind = pads
+    sides = (before, before, behind, behind)
+    op = Conv2d(kernel=(side, side), pads=sides, dilation=(dilation, dilation), groups=16)
+    inner = width + dilation * (side - 1) - sum(pads)
     shapes = {"x": (1, 16, inner, inner), "w": (16, 1, side, side)}
     one = sample(op, shapes, ("w",), (1, 16, width, width), "")
     batch, parameters = describe(one.node, one.graph, 2, [width])
 
     found = list_taps(batch, count_work(batch, parameters).units, parameters)
 
-    assert found["asked_taps"] / found["seen_taps"] == pytest.approx(share)
+    for name, share in zip(("looped_taps", "asked_taps"), shares, strict=True):
+        assert found[name] / found["seen_taps"] == pytest.approx(share)
 
 
 def test_other_kernels_have_no_such_taps() -> None:

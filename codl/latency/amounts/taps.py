@@ -7,6 +7,8 @@ import numpy as np
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
 from codl.latency.amounts.traffic import Amounts
 
+_GUARDS = 3
+"""Pixels at each end of a run of which kernels ask where their taps lie: GUARDS in kernels/common/taps.h."""
 _KERNELS = ("depthwise_conv2d_rows__buffer", "conv2d_depthwise_pointwise__buffer")
 
 
@@ -15,8 +17,8 @@ def list_taps(
 ) -> Mapping[str, Amounts]:
     """Return by name the taps of a vector of channels that the busiest compute unit sums, [count] each.
 
-    Rows outside the image are left out. Runs of pixels that see padding beside it, or that are longer than
-    the box is wide, ask of each pixel where it lies; windows three pixels wide ask least (SEES_THREE).
+    Rows outside the image are left out. Runs of pixels that see padding beside the image, or that are longer
+    than it is wide, ask where taps lie: of a few pixels, in a loop over the taps, or of each (`find_way`).
 
     Args:
         batch: A launch; of other kernels nothing is returned.
@@ -46,12 +48,17 @@ def list_taps(
     at_left = scalars["col_begin"] * scalars["stride_w"] < scalars["pad_w"]
     at_right = (scalars["col_end"] - 1) * scalars["stride_w"] + reach >= scalars["in_w"]
     at_sides = np.where(columns < run, runs, np.minimum(at_left.astype(np.float64) + at_right, runs))
-    asking = _count_asking(scalars, run, runs)
-    return {"seen_taps": taps, "edge_taps": taps * at_sides / runs, "asked_taps": taps * asking / runs}
+    looped, asked = _count_ways(scalars, run, runs)
+    return {
+        "seen_taps": taps,
+        "edge_taps": taps * at_sides / runs,
+        "looped_taps": taps * looped / runs,
+        "asked_taps": taps * asked / runs,
+    }
 
 
-def _count_asking(scalars: Mapping[str, Scalar], run: int, runs: Amounts) -> Amounts:
-    """Return the runs of a row of which SEES_THREE says no: they ask of each tap where it lies, [count].
+def _count_ways(scalars: Mapping[str, Scalar], run: int, runs: Amounts) -> tuple[Amounts, Amounts]:
+    """Return the runs of a row that do not write their taps out, and those of them that ask of each, [count].
 
     Whether rows are shorter than a run is asked of the tensor's: more pixels of it never ask less.
 
@@ -63,12 +70,20 @@ def _count_asking(scalars: Mapping[str, Scalar], run: int, runs: Amounts) -> Amo
     kernel, dilation, pad, stride, width = (
         scalars[name] for name in ("kernel_w", "dilation_w", "pad_w", "stride_w", "in_w")
     )
-    first = scalars["col_begin"] * stride - pad
-    end = (scalars["col_end"] - 1) * stride - pad + kernel
-    sides = (first < -1).astype(np.float64) + (end > width + 1)
-    pixels = (width + 2 * pad - (kernel - 1) * dilation - 1) // stride + 1
-    is_three = (kernel == 3) & (dilation == 1) & (pixels >= run)
-    return np.where(is_three, np.minimum(sides, runs), runs)
+    reach = (kernel - 1) * dilation + 1
+    begun = (width + pad - 1) // stride + 1
+    within = (width + 2 * pad + 1 - reach) // stride + 1
+    is_narrow = np.minimum(begun, within) < run  # with at most a column more of padding behind than before
+    left = pad - scalars["col_begin"] * stride
+    last = np.where(is_narrow, run, scalars["col_end"]) - 1
+    right = last * stride - pad + reach - width
+
+    three = (kernel == 3) & (dilation == 1) & ~is_narrow
+    looped, asked = (
+        np.minimum((left > columns).astype(np.float64) + (right > columns), runs)
+        for columns in (1, _GUARDS * stride)
+    )
+    return np.where(three, looped, runs), asked
 
 
 def share_inside(
