@@ -71,14 +71,17 @@ static inline int count_steps(int distance, int step) {
 #define WAY_THREE 1
 #define WAY_INNER 2
 #define WAY_ENDS 3
-static inline int find_way(bool keeps_all, int first_x, int in_w, int kernel_w, int stride_w, int dilation_w) {
-    const int end_x = first_x + (RUN - 1) * stride_w + (kernel_w - 1) * dilation_w + 1, ends = GUARDS * stride_w;
-    if (keeps_all && kernel_w == 3 && dilation_w == 1 && first_x >= -1 && end_x <= in_w + 1) return WAY_THREE;
-    if (first_x >= 0 && end_x <= in_w) return WAY_INNER;
-    return first_x + ends >= 0 && end_x - ends <= in_w ? WAY_ENDS : WAY_ANY;
+#define END_OF_RUN(first_x, pixels) ((first_x) + ((pixels) - 1) * stride_w + (kernel_w - 1) * dilation_w + 1)
+// Columns of the image that a run may read: behind the windows of a box narrower than a run nothing need be stored.
+#define FIND_SEEN_WIDTH(first_x, columns) min(in_w, END_OF_RUN(first_x, min(RUN, columns)))
+static inline int find_way(bool keeps_all, int first_x, int seen_w, int kernel_w, int stride_w, int dilation_w) {
+    const int end_x = END_OF_RUN(first_x, RUN), ends = GUARDS * stride_w;
+    if (keeps_all && kernel_w == 3 && dilation_w == 1 && first_x >= -1 && end_x <= seen_w + 1) return WAY_THREE;
+    if (first_x >= 0 && end_x <= seen_w) return WAY_INNER;
+    return first_x + ends >= 0 && end_x - ends <= seen_w ? WAY_ENDS : WAY_ANY;
 }
 
-#define SEES_PIXEL(m, x) ((x) + m * stride_w >= 0 && (x) + m * stride_w < in_w)
+#define SEES_PIXEL(m, x) ((x) + m * stride_w >= 0 && (x) + m * stride_w < seen_w)
 #define FIRST_TAP(m)                                                                                       \
     {                                                                                                      \
         __global const float *q = m > 0 || begins_inside ? p : zeros;                                      \
@@ -135,12 +138,12 @@ static inline int find_way(bool keeps_all, int first_x, int in_w, int kernel_w, 
     SUMS_SPACE float *to, int to_step, int kept_begin, int kept_end, __global const float *residual,       \
         int residual_w, __global const float *image, int line_step, int tap_step, int step, int lines,     \
         __global const float *filter, int filter_floats, int first_tap, int panels,                        \
-        __global const float *zeros, int first_x, int in_w, int kernel_w, int stride_w, int dilation_w,    \
+        __global const float *zeros, int first_x, int seen_w, int kernel_w, int stride_w, int dilation_w,  \
         EPILOGUE_SCALARS
 #define DEFINE_WAY(NAME, WIDTH, KEEPS_ALL, SUM_ROW)                                                        \
     static __attribute__((noinline)) void NAME(WAY_ARGUMENTS) {                                            \
         const bool keeps_all = KEEPS_ALL;                                                                  \
-        const bool begins_inside = first_x >= 0, ends_inside = first_x + (RUN - 1) * stride_w + 2 < in_w;  \
+        const bool begins_inside = first_x >= 0, ends_inside = END_OF_RUN(first_x, RUN) <= seen_w;         \
         PLAIN_BOUNDS                                                                                       \
         for (int panel = 0; panel < panels; ++panel) {                                                     \
             const VEC bias = OWN_FILTER(0);                                                                \

@@ -52,13 +52,14 @@ static __attribute__((noinline)) void convolve_run(
     const int step = stride_w * src_w, filter_floats = (1 + kernel_h * kernel_w) * VECTOR;
     const int whole_begin = (channel_low + VECTOR - 1) / VECTOR, whole_end = channel_high / VECTOR;
     const bool keeps_all = kept_begin == 0 && kept_end == RUN;
+    const int seen_w = FIND_SEEN_WIDTH(first_x, columns);
     const int way =
-        IS_PLAIN_ACTIVATION ? find_way(keeps_all, first_x, in_w, kernel_w, stride_w, dilation_w) : WAY_ANY;
+        IS_PLAIN_ACTIVATION ? find_way(keeps_all, first_x, seen_w, kernel_w, stride_w, dilation_w) : WAY_ANY;
     CONVOLVE_PANELS(way, (to + whole_begin * VECTOR, to_step, kept_begin, kept_end, zeros, 0,
                           image_row + tap_begin * dilation_h * src_h + whole_begin * VECTOR, dilation_h * src_h,
                           dilation_w * src_w, step, tap_end - tap_begin, filters + whole_begin * filter_floats,
                           filter_floats, (1 + tap_begin * kernel_w) * VECTOR, whole_end - whole_begin, zeros, first_x,
-                          in_w, kernel_w, stride_w, dilation_w, RESIDUAL_NONE, activation, alpha, beta))
+                          seen_w, kernel_w, stride_w, dilation_w, RESIDUAL_NONE, activation, alpha, beta))
     for (int panel = channel_low / VECTOR; panel * VECTOR < channel_high; ++panel) {
         if (way != WAY_ANY && panel >= whole_begin && panel < whole_end) continue;
         const int channel = min(panel * VECTOR, channels - VECTOR);

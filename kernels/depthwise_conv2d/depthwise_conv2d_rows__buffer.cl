@@ -54,8 +54,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
     const bool is_frequent = IS_PLAIN_ACTIVATION && residual_order <= RESIDUAL_BEFORE;
     for (int ow = col_begin; ow < col_end; ow += MR) {
         const int first_col = max(col_begin, min(ow, col_end - MR)), first_x = first_col * stride_w - pad_w;
+        const int seen_w = FIND_SEEN_WIDTH(first_x, columns);
         const int way =
-            is_frequent ? find_way(columns >= MR, first_x, in_w, kernel_w, stride_w, dilation_w) : WAY_ANY;
+            is_frequent ? find_way(columns >= MR, first_x, seen_w, kernel_w, stride_w, dilation_w) : WAY_ANY;
         if (way != WAY_ANY) {
             const int channel = (panel_begin + whole_begin) * NR;
             CONVOLVE_PANELS(way, (dst + AT(dst, n, oh, first_col, channel), dst_w, 0, min(MR, columns),
@@ -63,7 +64,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
                                   src + AT(src, n, y + tap_begin * dilation_h, first_x, channel), dilation_h * src_h,
                                   dilation_w * src_w, step, tap_end - tap_begin, weights + whole_begin * filter_floats,
                                   filter_floats, (1 + tap_begin * kernel_w) * NR, whole_end - whole_begin, zeros,
-                                  first_x, in_w, kernel_w, stride_w, dilation_w, residual_order, activation, alpha,
+                                  first_x, seen_w, kernel_w, stride_w, dilation_w, residual_order, activation, alpha,
                                   beta))
         }
         for (int panel = first; panel < last; ++panel) {
