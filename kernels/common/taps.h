@@ -167,7 +167,8 @@ static inline int find_way(bool keeps_all, int first_x, int seen_w, int kernel_w
 DEFINE_WAY(convolve_three, 3, true, SUM_THREE)
 DEFINE_WAY(convolve_inner, kernel_w, KEEPS_RUN, SUM_LINE(INNER_TAP))
 DEFINE_WAY(convolve_ends, kernel_w, KEEPS_RUN, SUM_LINE(ENDS_TAP))
-// The arguments in parentheses.
+// The arguments in parentheses. Kernels call it for the whole panels of a box, and once more for the tensor's last one
+// where that steps back: the `tail`.
 #define CONVOLVE_PANELS(way, arguments)                                                                    \
     if (way == WAY_THREE) convolve_three arguments;                                                        \
     if (way == WAY_INNER) convolve_inner arguments;                                                        \

@@ -55,13 +55,19 @@ static __attribute__((noinline)) void convolve_run(
     const int seen_w = FIND_SEEN_WIDTH(first_x, columns);
     const int way =
         IS_PLAIN_ACTIVATION ? find_way(keeps_all, first_x, seen_w, kernel_w, stride_w, dilation_w) : WAY_ANY;
-    CONVOLVE_PANELS(way, (to + whole_begin * VECTOR, to_step, kept_begin, kept_end, zeros, 0,
-                          image_row + tap_begin * dilation_h * src_h + whole_begin * VECTOR, dilation_h * src_h,
-                          dilation_w * src_w, step, tap_end - tap_begin, filters + whole_begin * filter_floats,
-                          filter_floats, (1 + tap_begin * kernel_w) * VECTOR, whole_end - whole_begin, zeros, first_x,
-                          seen_w, kernel_w, stride_w, dilation_w, RESIDUAL_NONE, activation, alpha, beta))
+    const bool has_tail = channel_high == channels && channels % VECTOR != 0 && channel_low <= channels - VECTOR;
+    for (int part = 0; part < (has_tail ? 2 : 1); ++part) {
+        const int panel = part == 0 ? whole_begin : whole_end;
+        const int channel = part == 0 ? whole_begin * VECTOR : channels - VECTOR;
+        CONVOLVE_PANELS(way, (to + channel, to_step, kept_begin, kept_end, zeros, 0,
+                              image_row + tap_begin * dilation_h * src_h + channel, dilation_h * src_h,
+                              dilation_w * src_w, step, tap_end - tap_begin, filters + panel * filter_floats,
+                              filter_floats, (1 + tap_begin * kernel_w) * VECTOR,
+                              part == 0 ? whole_end - whole_begin : 1, zeros, first_x, seen_w, kernel_w, stride_w,
+                              dilation_w, RESIDUAL_NONE, activation, alpha, beta))
+    }
     for (int panel = channel_low / VECTOR; panel * VECTOR < channel_high; ++panel) {
-        if (way != WAY_ANY && panel >= whole_begin && panel < whole_end) continue;
+        if (way != WAY_ANY && panel >= whole_begin && panel < whole_end + has_tail) continue;
         const int channel = min(panel * VECTOR, channels - VECTOR);
         const int low = channel_low - channel, high = channel_high - channel;
         if (MOVES_PANEL) continue;

@@ -51,24 +51,27 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
     const int filter_floats = (1 + kernel_h * kernel_w) * NR;
     const int whole_begin = max(first, channel_begin > panel_begin * NR ? 1 : 0);
     const int whole_end = min(last, min(channel_end, channels) / NR - panel_begin);
+    const bool has_tail = whole_end == channels / NR - panel_begin && whole_end < last && channel_end == channels &&
+                          channel_begin <= channels - NR;
     const bool is_frequent = IS_PLAIN_ACTIVATION && residual_order <= RESIDUAL_BEFORE;
     for (int ow = col_begin; ow < col_end; ow += MR) {
         const int first_col = max(col_begin, min(ow, col_end - MR)), first_x = first_col * stride_w - pad_w;
         const int seen_w = FIND_SEEN_WIDTH(first_x, columns);
         const int way =
             is_frequent ? find_way(columns >= MR, first_x, seen_w, kernel_w, stride_w, dilation_w) : WAY_ANY;
-        if (way != WAY_ANY) {
-            const int channel = (panel_begin + whole_begin) * NR;
+        for (int part = 0; way != WAY_ANY && part < (has_tail ? 2 : 1); ++part) {
+            const int panel = part == 0 ? whole_begin : whole_end;
+            const int channel = part == 0 ? (panel_begin + whole_begin) * NR : channels - NR;
             CONVOLVE_PANELS(way, (dst + AT(dst, n, oh, first_col, channel), dst_w, 0, min(MR, columns),
                                   residual + AT(residual, n, oh, first_col, channel), residual_w,
                                   src + AT(src, n, y + tap_begin * dilation_h, first_x, channel), dilation_h * src_h,
-                                  dilation_w * src_w, step, tap_end - tap_begin, weights + whole_begin * filter_floats,
-                                  filter_floats, (1 + tap_begin * kernel_w) * NR, whole_end - whole_begin, zeros,
-                                  first_x, seen_w, kernel_w, stride_w, dilation_w, residual_order, activation, alpha,
-                                  beta))
+                                  dilation_w * src_w, step, tap_end - tap_begin, weights + panel * filter_floats,
+                                  filter_floats, (1 + tap_begin * kernel_w) * NR,
+                                  part == 0 ? whole_end - whole_begin : 1, zeros, first_x, seen_w, kernel_w, stride_w,
+                                  dilation_w, residual_order, activation, alpha, beta))
         }
         for (int panel = first; panel < last; ++panel) {
-            if (way != WAY_ANY && panel >= whole_begin && panel < whole_end) continue;
+            if (way != WAY_ANY && panel >= whole_begin && panel < whole_end + has_tail) continue;
             const int channel = max(0, min((panel_begin + panel) * NR, channels - NR));
             const int low = channel_begin - channel, high = channel_end - channel;
             if (MOVES_PANEL) continue;

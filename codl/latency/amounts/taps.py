@@ -9,21 +9,26 @@ from codl.latency.amounts.traffic import Amounts
 
 _GUARDS = 3
 """Pixels at each end of a run of which kernels ask where their taps lie: GUARDS in kernels/common/taps.h."""
+_WAY_FLOATS = 1024
+"""Floats between addresses that share the lines of one place of a core's first cache."""
 _KERNELS = ("depthwise_conv2d_rows__buffer", "conv2d_depthwise_pointwise__buffer")
 
 
 def list_taps(
-    batch: LaunchBatch, units: Mapping[str, Amounts], parameters: Parameters
+    batch: LaunchBatch, units: Mapping[str, Amounts], parameters: Parameters, width: int
 ) -> Mapping[str, Amounts]:
-    """Return by name the taps of a vector of channels that the busiest compute unit sums, [count] each.
+    """Return by name the taps of a register of channels that the busiest compute unit sums, [count] each.
 
     Rows outside the image are left out. Runs of pixels that see padding beside the image, or that are longer
     than it is wide, ask where taps lie: of a few pixels, in a loop over the taps, or of each (`find_way`).
+    Where channels are no multiple of a register, registers lie across two cache lines; where they are one of
+    a large power of two, pixels crowd few places of a cache.
 
     Args:
         batch: A launch; of other kernels nothing is returned.
         units: What the busiest compute unit does.
         parameters: What the kernel is built with: pixels of a run, or of a register tile.
+        width: Lanes of a register.
     """
     if batch.entry not in _KERNELS:
         return {}
@@ -35,6 +40,7 @@ def list_taps(
     else:
         taps = units["steps"] * run
     begin = scalars["row_begin"]
+    taps = taps * -(-parameters["VECTOR"] // width)
     taps = taps * share_inside(
         begin,
         scalars.get("row_end", begin + batch.global_size[:, 0]),
@@ -49,11 +55,15 @@ def list_taps(
     at_right = (scalars["col_end"] - 1) * scalars["stride_w"] + reach >= scalars["in_w"]
     at_sides = np.where(columns < run, runs, np.minimum(at_left.astype(np.float64) + at_right, runs))
     looped, asked = _count_ways(scalars, run, runs)
+    channels = scalars["channels"]
+    is_split = channels % np.minimum(parameters["VECTOR"], width) > 0
     return {
         "seen_taps": taps,
         "edge_taps": taps * at_sides / runs,
         "looped_taps": taps * looped / runs,
         "asked_taps": taps * asked / runs,
+        "split_taps": taps * is_split,
+        "crowded_taps": taps * (np.gcd(channels, _WAY_FLOATS) / _WAY_FLOATS),
     }
 
 
