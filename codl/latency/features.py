@@ -161,7 +161,7 @@ def _list_amounts(
         amounts |= list_lines(batch, work, parameters, epilogues)
     if {"MR", "VECTOR"} <= set(parameters) and {"steps", "tiles"} <= set(batch.units):
         amounts |= list_tiles(batch, work, parameters, epilogues)
-        amounts |= list_taps(batch, work.units, parameters, info.vector_width)
+        amounts |= list_taps(batch, work.units, parameters, info)
     return {**amounts, **split_waves(batch, amounts, info)}
 
 

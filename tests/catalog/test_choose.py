@@ -163,3 +163,26 @@ def test_the_log_tells_how_a_kernel_was_chosen(caplog: pytest.LogCaptureFixture)
         "heuristic",
         "exact",
     ]
+
+
+@pytest.mark.parametrize(
+    ("channels", "kind", "width", "lanes"),
+    [
+        (1024, DeviceKind.CPU, 8, 16),
+        (112, DeviceKind.CPU, 8, 16),
+        (24, DeviceKind.CPU, 8, 8),
+        (12, DeviceKind.CPU, 8, 8),
+        (6, DeviceKind.CPU, 8, 4),
+        (8, DeviceKind.CPU, 8, 8),
+        (1024, DeviceKind.CPU, 4, 4),
+        (1024, DeviceKind.CPU, 16, 16),
+        (1024, DeviceKind.GPU, 8, 8),
+    ],
+)
+def test_depthwise_vectors_fill_a_line_where_they_spare_little(
+    channels: int, kind: DeviceKind, width: int, lanes: int
+) -> None:
+    case = conv(channels, channels, 14, groups=channels)
+    chosen = choose(case.node, case.graph, replace(device_info(width), kind=kind))
+
+    assert chosen.parameters == {"MR": 7, "NR": lanes, "VECTOR": lanes}

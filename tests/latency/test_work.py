@@ -102,7 +102,7 @@ def test_rows_outside_the_image_have_no_taps() -> None:
     batch, parameters = describe(node, graph, 2, [1, 2, 13, 14])
     units = count_work(batch, parameters).units
 
-    found = list_taps(batch, units, parameters, 8)
+    found = list_taps(batch, units, parameters, INFO)
 
     taps = units["steps"] * parameters["MR"]
     assert found["seen_taps"] / taps == pytest.approx(1 - np.array([1 / 3, 1 / 6, 1 / 39, 2 / 42]))
@@ -134,7 +134,7 @@ def test_windows_of_few_taps_beside_the_image_ask_of_few(
     one = sample(op, shapes, ("w",), (1, 16, width, width), "")
     batch, parameters = describe(one.node, one.graph, 2, [width])
 
-    found = list_taps(batch, count_work(batch, parameters).units, parameters, 8)
+    found = list_taps(batch, count_work(batch, parameters).units, parameters, INFO)
 
     for name, share in zip(("looped_taps", "asked_taps"), shares, strict=True):
         assert found[name] / found["seen_taps"] == pytest.approx(share)
@@ -143,7 +143,7 @@ def test_windows_of_few_taps_beside_the_image_ask_of_few(
 def test_other_kernels_have_no_such_taps() -> None:
     batch, parameters = describe(NODES["conv-large"].node, NODES["conv-large"].graph, 2, [28])
 
-    assert list_taps(batch, count_work(batch, parameters).units, parameters, 8) == {}
+    assert list_taps(batch, count_work(batch, parameters).units, parameters, INFO) == {}
 
 
 @pytest.mark.parametrize("axis", [1, 2])

@@ -56,11 +56,11 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 
 def _choose_lanes(info: DeviceInfo, channels: int) -> int:
     lanes = max(4, min(16, info.vector_width))
-    while lanes > 4 and channels <= lanes // 2:
+    while lanes > 4 and channels < lanes:
         lanes //= 2
     is_half_a_line = info.kind is DeviceKind.CPU and lanes == info.vector_width == _LINE // 2
     halves, lines = -(-channels // lanes), -(-channels // _LINE)
-    return _LINE if is_half_a_line and _LINE_SHARE * 2 * lines <= halves else lanes
+    return _LINE if is_half_a_line and channels >= _LINE and _LINE_SHARE * 2 * lines <= halves else lanes
 
 
 def choose_height(lanes: int, width: int) -> int:

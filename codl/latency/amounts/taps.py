@@ -3,19 +3,23 @@
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
 from codl.latency.amounts.traffic import Amounts
+from codl.machine import DeviceInfo
 
 _GUARDS = 3
 """Pixels at each end of a run of which kernels ask where their taps lie: GUARDS in kernels/common/taps.h."""
 _WAY_FLOATS = 1024
 """Floats between addresses that share the lines of one place of a core's first cache."""
+_WAYS, _FREE_WAYS = 8, 2
+"""Lines of such a place, and how many of them may hold inputs of a run at no cost."""
 _KERNELS = ("depthwise_conv2d_rows__buffer", "conv2d_depthwise_pointwise__buffer")
 
 
 def list_taps(
-    batch: LaunchBatch, units: Mapping[str, Amounts], parameters: Parameters, width: int
+    batch: LaunchBatch, units: Mapping[str, Amounts], parameters: Parameters, info: DeviceInfo
 ) -> Mapping[str, Amounts]:
     """Return by name the taps of a register of channels that the busiest compute unit sums, [count] each.
 
@@ -28,22 +32,24 @@ def list_taps(
         batch: A launch; of other kernels nothing is returned.
         units: What the busiest compute unit does.
         parameters: What the kernel is built with: pixels of a run, or of a register tile.
-        width: Lanes of a register.
+        info: The device.
     """
     if batch.entry not in _KERNELS:
         return {}
     scalars, run = batch.scalars, parameters.get("RUN", parameters["MR"])
     columns = scalars["col_end"] - scalars["col_begin"]
     runs = np.maximum(np.ceil(columns / run), 1)
-    if "RUN" in parameters:
-        taps = units["taps"] * (runs * run / np.maximum(columns, 1))
-    else:
-        taps = units["steps"] * run
     begin = scalars["row_begin"]
-    taps = taps * -(-parameters["VECTOR"] // width)
+    end = scalars.get("row_end", begin + batch.global_size[:, 0])
+    if "RUN" in parameters:
+        found, taps = {}, units["taps"] * (runs * run / np.maximum(columns, 1))
+    else:  # the other begins few runs for each work-item
+        found = {"row_runs": (end - begin) * batch.global_size[:, 2] * runs / info.units}
+        taps = units["steps"] * run
+    taps = taps * -(-parameters["VECTOR"] // info.vector_width)
     taps = taps * share_inside(
         begin,
-        scalars.get("row_end", begin + batch.global_size[:, 0]),
+        end,
         length=scalars["in_h"],
         window=scalars["kernel_h"],
         stride=scalars["stride_h"],
@@ -54,23 +60,28 @@ def list_taps(
     at_left = scalars["col_begin"] * scalars["stride_w"] < scalars["pad_w"]
     at_right = (scalars["col_end"] - 1) * scalars["stride_w"] + reach >= scalars["in_w"]
     at_sides = np.where(columns < run, runs, np.minimum(at_left.astype(np.float64) + at_right, runs))
-    looped, asked = _count_ways(scalars, run, runs)
+    narrow, looped, asked = _count_ways(scalars, run, runs)
     channels = scalars["channels"]
-    is_split = channels % np.minimum(parameters["VECTOR"], width) > 0
-    return {
+    places = _WAY_FLOATS // np.gcd(channels, _WAY_FLOATS)
+    crowd = ((run - 1) * scalars["stride_w"] + scalars["kernel_w"]) / places
+    is_split = channels % np.minimum(parameters["VECTOR"], info.vector_width) > 0
+    return found | {
         "seen_taps": taps,
         "edge_taps": taps * at_sides / runs,
+        "narrow_taps": taps * narrow,
         "looped_taps": taps * looped / runs,
         "asked_taps": taps * asked / runs,
         "split_taps": taps * is_split,
-        "crowded_taps": taps * (np.gcd(channels, _WAY_FLOATS) / _WAY_FLOATS),
+        "crowded_taps": taps * (np.maximum(crowd - _FREE_WAYS, 0) / _WAYS),
     }
 
 
-def _count_ways(scalars: Mapping[str, Scalar], run: int, runs: Amounts) -> tuple[Amounts, Amounts]:
-    """Return the runs of a row that do not write their taps out, and those of them that ask of each, [count].
+def _count_ways(
+    scalars: Mapping[str, Scalar], run: int, runs: Amounts
+) -> tuple[npt.NDArray[np.bool_], Amounts, Amounts]:
+    """Return whether rows are shorter than a run, and the runs of one that write no taps out, or ask each.
 
-    Whether rows are shorter than a run is asked of the tensor's: more pixels of it never ask less.
+    Whether rows are shorter is asked of the tensor's: more pixels of it never ask less. All are [count].
 
     Args:
         scalars: Of the launch.
@@ -93,7 +104,7 @@ def _count_ways(scalars: Mapping[str, Scalar], run: int, runs: Amounts) -> tuple
         np.minimum((left > columns).astype(np.float64) + (right > columns), runs)
         for columns in (1, _GUARDS * stride)
     )
-    return np.where(three, looped, runs), asked
+    return is_narrow, np.where(three, looped, runs), asked
 
 
 def share_inside(
