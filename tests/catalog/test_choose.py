@@ -186,3 +186,15 @@ def test_depthwise_vectors_fill_a_line_where_they_spare_little(
     chosen = choose(case.node, case.graph, replace(device_info(width), kind=kind))
 
     assert chosen.parameters == {"MR": 7, "NR": lanes, "VECTOR": lanes}
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "height"), [(DeviceKind.CPU, 8, 6), (DeviceKind.CPU, 16, 8), (DeviceKind.GPU, 1, 8)]
+)
+def test_depthwise_tiles_are_lower_where_a_vector_takes_two_registers(
+    kind: DeviceKind, width: int, height: int
+) -> None:
+    case = conv(64, 64, 16, groups=64)
+    chosen = choose(case.node, case.graph, replace(device_info(width), kind=kind))
+
+    assert chosen.parameters["MR"] == height

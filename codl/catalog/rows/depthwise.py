@@ -50,7 +50,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if not op.groups == channels == graph.shape(node.output)[1]:
         return None
     lanes = _choose_lanes(info, channels)
-    heights = _HEIGHTS[lanes] if lanes <= info.vector_width else _LINE_HEIGHTS
+    heights = _HEIGHTS[lanes] if lanes <= max(4, info.vector_width) else _LINE_HEIGHTS
     return {"MR": _choose_height(heights, graph.shape(node.output)[3]), "NR": lanes, "VECTOR": lanes}
 
 
