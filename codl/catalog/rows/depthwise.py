@@ -37,7 +37,7 @@ _LINE, _LINE_HEIGHTS = 16, (6, 7)
 _LINE_SHARE = 0.85
 """Share of the time that vectors of a line take where registers are half as wide.
 
-Source: ten 3 x 3 of 144 to 1024 channels on Zen 3, Intel's driver and PoCL: 0.42 to 0.93, the more channels
+Source: ten 3 x 3 of 144 to 1024 channels on Zen 3, Intel's driver and PoCL: 0.51 to 0.92, the more channels
 there are the less, for pixels far apart crowd few places of a cache, and each line is read once, not twice.
 """
 
