@@ -35,11 +35,12 @@ _WEIGHT_COST_UNASKED = 7
 Source: 1024 x 1024 x 1024 and 1024 x 1040 x 1024 on 2 cores of a Granite Rapids: 5 x 4 vectors take 1.23 of
 the time of 10 x 2, 6 x 4 1.13, 8 x 3 1.07, 9 x 3, 12 x 2 and 14 x 2 1.03.
 """
-_LOAD_COST, _LOAD_COST_FEW = 0.0, 0.2
-"""Cycles of a vector of weights or an input in a step of K beside the multiply-adds, which may hide it.
+_INPUT_COST_FEW, _VECTOR_COST_FEW = 0.2, 0.5
+"""With few registers, cycles in a step of K of an input and of a vector of weights beside the multiply-adds.
 
-Source of the second: 26 1x1 convolutions of the benchmark networks on Zen 3, five tiles, both CPU drivers:
-what is chosen takes 1.01 and 1.03 times as long as the best, 1.04 and 1.04 without.
+Source: 147 1x1 convolutions of the benchmark networks on Zen 3, tiles of 6 x 2, 4 x 3 and 5 x 2. With Intel's
+driver what is chosen takes 1.011 times as long as the best on two cores and 1.018 on one, 1.021 and 1.023
+with 0.2 for both; with PoCL 1.028 and 1.009 instead of 1.022 and 1.009.
 """
 _WAYS, _WAY_FLOATS = 8, 1024
 """A core's first-level cache: lines that it keeps of addresses so many floats apart."""
@@ -58,6 +59,12 @@ Source of the second:
     Another panel reads the rest of such a line long after. With residuals, 1x1 convolutions of 64 channels to
     256 and of 128 to 512 take 1.16 to 1.22 times as long by 4 x 3 vectors of 8 as by 4 x 2, without 0.98
     to 1.03 (Zen 3, one core, Intel's driver). Of 195 cases there and with PoCL, 4 to 16 choose best.
+"""
+_POINTERS, _POINTER_COST_FEW = 8, 0.5
+"""Rows whose pointers stay in registers; cycles in a step of K for each further one.
+
+Source: 34 channels to 34 over 28 x 28 on Zen 3, Intel's driver: steps of 6, 8, 10, 12 and 14 rows
+of one vector take 6.4, 7.4, 9.6, 14 and 18 cycles.
 """
 _LEAST_STEPS, _LEAST_STEPS_FEW = 1024, 4096
 """Steps of K that make a work-item worth its start, about 3 us: short sums take several panels and tiles.
@@ -167,14 +174,18 @@ def list_tiles(lanes: int, width: int, registers: int, *, asks_ahead: bool = Tru
     is_few = registers <= FEW_REGISTERS
     spare = 0 if is_few else _SPARE_REGISTERS
     wide_cost = _WEIGHT_COST if asks_ahead else _WEIGHT_COST_UNASKED
-    weight_cost, load_cost = (_WEIGHT_COST_FEW, _LOAD_COST_FEW) if is_few else (wide_cost, _LOAD_COST)
+    weight_cost = _WEIGHT_COST_FEW if is_few else wide_cost
+    load_cycles = np.zeros(len(rows))
+    if is_few:
+        load_cycles += rows * _INPUT_COST_FEW + vectors * _VECTOR_COST_FEW
+        load_cycles += np.maximum(rows - _POINTERS, 0) * _POINTER_COST_FEW
     spills = np.array([_count_registers(tile, width, spare) > registers for tile in found])
     steps = [rows * vectors, rows + vectors, weight_cost * vectors, np.full_like(rows, 8)]
     return Tiles(
         parameters=tuple(found),
         rows=rows,
         channels=vectors * lanes,
-        step_cycles=np.max(steps, axis=0) / 2 + load_cost * (rows + vectors),
+        step_cycles=np.max(steps, axis=0) / 2 + load_cycles,
         end_cycles=_TILE_COST + rows * _ROW_COST + rows * vectors * _STORE_COST + spills * _SPILL_COST,
     )
 

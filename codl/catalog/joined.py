@@ -43,6 +43,7 @@ def find_sort(batch: LaunchBatch) -> tuple[Hashable, ...]:
         batch.constant_bytes is None,
         batch.busiest_flops is None,
         batch.local_size,
+        batch.steals,
         tuple(batch.scalars),
         tuple(batch.units),
     )
@@ -98,6 +99,7 @@ def join_batches(batches: Sequence[LaunchBatch]) -> LaunchBatch:
         local=_join([batch.local for batch in batches]),
         global_size=np.concatenate([batch.global_size for batch in batches]),
         local_size=first.local_size,
+        steals=first.steals,
         scalars=_Scalars([batch.scalars for batch in batches]),
         units={name: np.concatenate([batch.units[name] for batch in batches]) for name in first.units},
         read_bytes=np.concatenate([batch.read_bytes for batch in batches]),

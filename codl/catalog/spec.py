@@ -9,7 +9,7 @@ of the tensor lies in an image instead, there are five (kernels/common/image.h).
 
 Argument order of every kernel: its tensors (six or five arguments each, the output
 first), its packed constants, the zero buffer, scratch and local memory when it
-asks for them, its scalars.
+asks for them, its scalars, and where units steal, counters and the grid's size.
 """
 
 from collections.abc import Callable, Mapping
@@ -87,6 +87,8 @@ class LaunchBatch:
     """Floats of local memory of a work-group; None: the kernel takes none."""
     global_size: IntArray
     """[count, 3]"""
+    steals: bool = False
+    """Whether the compute units of a CPU take that grid's places from each other (kernels/common/grid.h)."""
     local_size: tuple[int, int, int] = (1, 1, 1)
     scalars: Mapping[str, Scalar]
     """In the kernel's order; int32 or float32 by dtype, each [count]."""
@@ -172,6 +174,15 @@ class Selection:
         """Return name and parameters, such as `conv2d_gemm__buffer MR=6 NR=16 VECTOR=8`."""
         values = (f"{name}={value}" for name, value in sorted(self.parameters.items()))
         return " ".join((self.implementation.name, *values))
+
+
+LEAST_STOLEN_STEPS, STOLEN_STEPS, STOLEN_ITEMS = 1024, 4096, 16
+"""Where units steal: least and most steps of K of an item, about 2 and 8 us, else the items of a unit."""
+
+
+def can_steal(info: DeviceInfo) -> bool:
+    """Return whether the units of a device may take work from each other: there are few, and several."""
+    return info.kind is DeviceKind.CPU and info.units > 1
 
 
 def can_fetch(info: DeviceInfo) -> bool:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
-from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
+from codl.catalog.spec import LaunchBatch, Parameters, TensorArg, can_steal
 from codl.devices.awake import attentive_host
 from codl.devices.images import ImageStorage
 from codl.devices.memory import Storage
@@ -19,6 +20,8 @@ from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES
 
 _INT_LIMIT = 2**31
+_STEAL = "STEAL"
+"""Build option of kernels/common/grid.h, by which units take work from each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,9 @@ def bind_launch(
         return None
     if batch.source is not None:
         source, parameters = batch.source, {}
+    is_stolen = batch.steals and can_steal(device.info)
+    if is_stolen:
+        parameters = {**parameters, _STEAL: 1}
     kernel = device.kernel(source, batch.entry, parameters)
     args: list[Any] = []
     for arg, storage in zip(batch.tensors, tensors, strict=True):
@@ -85,6 +91,9 @@ def bind_launch(
         np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0])
         for values in batch.scalars.values()
     ]
+    if is_stolen:
+        args += [device.counters, *map(np.int32, global_size)]
+        global_size = (min(device.info.units, prod(global_size)), 1, 1)
     kernel.set_args(*args)
     call = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, global_size, batch.local_size)
     return BoundLaunch(enqueue=call, kernel=kernel, args=tuple(args), scratch_position=scratch_position)

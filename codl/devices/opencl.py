@@ -21,6 +21,9 @@ from codl.errors import BuildError, DeviceError
 from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
 
+_COUNTER_STEP = 16
+"""Integers from one counter to the next one, as in kernels/common/grid.h."""
+
 
 class Device:
     """One OpenCL device with one in-order queue. Opened once a process; see `open_device`."""
@@ -39,6 +42,7 @@ class Device:
         self._programs: dict[tuple[str, str], Any] = {}
         self._unstored: list[tuple[str, str]] = []
         self._zeros: Any = None
+        self._counters: Any = None
 
     def with_profiling(self) -> "Device":
         """Return the same device with another queue, whose events know when they ran; programs are shared.
@@ -46,7 +50,7 @@ class Device:
         Raises:
             DeviceError: The driver refuses such a queue.
         """
-        twin = copy.copy(self)
+        twin = self._copy()
         try:
             twin.queue = cl.CommandQueue(
                 self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
@@ -61,8 +65,14 @@ class Device:
         Args:
             changes: Fields of `DeviceInfo` with the values to believe.
         """
-        twin = copy.copy(self)
+        twin = self._copy()
         twin.info = replace(self.info, **changes)
+        return twin
+
+    def _copy(self) -> "Device":
+        """Return the same device with counters of its own, as another queue or other units need them."""
+        twin = copy.copy(self)
+        twin._counters = None
         return twin
 
     @property
@@ -150,6 +160,17 @@ class Device:
         if self._zeros is None or self._zeros.size < floats * FLOAT_BYTES:
             self._zeros = self.upload(np.zeros(max(floats, 4096), np.float32))
         return self._zeros
+
+    @property
+    def counters(self) -> Any:
+        """Zeros by which units share out a launch (kernels/common/grid.h), and which it leaves as zeros.
+
+        One buffer will do for all launches, as the queue runs them one after the other.
+        """
+        if self._counters is None:
+            zeros = np.zeros((self.info.units + 1) * _COUNTER_STEP, np.int32)
+            self._counters = self._buffer(cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros)
+        return self._counters
 
     def fill(self, buffer: Any, value: float) -> None:
         """Set every float of a buffer or an image."""

@@ -6,16 +6,22 @@
 #define PRODUCTS_SPACE __local
 #define PRODUCT_STEP NR
 #include "common/winograd_tile.h"
+#include "common/grid.h"
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
-    __global const float *restrict weights, __global const float *zeros, __local float *points,
-    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
-    int panel_begin, int item_panels, int panels, int tiles, int row_tiles, int channels, int in_h, int in_w,
-    int kernel_h, int kernel_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                              \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,             \
+    __global const float *zeros, __local float *points, int image_begin, int row_begin, int col_begin,          \
+    int channel_begin, int row_end, int col_end, int channel_end, int panel_begin, int item_panels, int panels, \
+    int tiles, int row_tiles, int channels, int in_h, int in_w, int kernel_h, int kernel_w, int pad_h,          \
+    int pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                                   \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, zeros, points, image_begin, row_begin,   \
+    col_begin, channel_begin, row_end, col_end, channel_end, panel_begin, item_panels, panels, tiles, row_tiles, \
+    channels, in_h, in_w, kernel_h, kernel_w, pad_h, pad_w, PASS_EPILOGUE
+static void filter_item(PARAMETERS, GRID_PLACE) {
     const int depth = COUNT_DEPTH(channels, kernel_h, kernel_w), point_step = MR * TILE_STEP(depth);
     __local float *products = points + POINTS * point_step;
-    const int n = image_begin + get_global_id(2), first = get_global_id(0) * MR;
+    const int n = image_begin + grid_z, first = grid_x * MR;
     const int grid_row = row_begin / TILE * TILE, grid_col = col_begin / TILE * TILE;
     __global const float *image = src + AT(src, n, 0, 0, 0);
     for (int t = 0; t < MR; ++t) {  // past the end the last tile again
@@ -24,7 +30,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
                        grid_row + tile / row_tiles * TILE - pad_h, grid_col + tile % row_tiles * TILE - pad_w, in_h,
                        in_w, kernel_h, kernel_w, zeros);
     }
-    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int item_begin = grid_y * item_panels, item_end = min(panels, item_begin + item_panels);
     __global const float *weight = weights + item_begin * ((size_t)(POINTS * depth + 1) * NR);
     for (int item = item_begin; item < item_end; ++item) {
         __global const float *bias = weight;
@@ -46,5 +52,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         }
     }
 }
+GRID_KERNEL(ENTRY, filter_item)
 
 #endif

@@ -6,6 +6,7 @@
 #define PRODUCTS_SPACE __global
 #define PRODUCT_STEP product_step
 #include "common/winograd_tile.h"
+#include "common/grid.h"
 
 #define PART_NAME(width) multiply_part_##width
 #define MULTIPLY_PART(width) PART_NAME(width)
@@ -23,26 +24,31 @@
     if (vectors == (width)) \
         MULTIPLY_PART(width)(tile_points, tile_products, product_step, weight, depth FETCH_ARGUMENTS);
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
-    __global const float *restrict weights, __global const float *zeros, __global float *scratch, int stage,
-    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
-    int panel_begin, int item_tiles, int item_panels, int panels, int tiles, int row_tiles, int channels, int in_h,
-    int in_w, int kernel_h, int kernel_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                           \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,          \
+    __global const float *zeros, __global float *scratch, int stage, int image_begin, int row_begin,         \
+    int col_begin, int channel_begin, int row_end, int col_end, int channel_end, int panel_begin,            \
+    int item_tiles, int item_panels, int panels, int tiles, int row_tiles, int channels, int in_h, int in_w, \
+    int kernel_h, int kernel_w, int pad_h, int pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                                \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, zeros, scratch, stage, image_begin,   \
+    row_begin, col_begin, channel_begin, row_end, col_end, channel_end, panel_begin, item_tiles, item_panels, \
+    panels, tiles, row_tiles, channels, in_h, in_w, kernel_h, kernel_w, pad_h, pad_w, PASS_EPILOGUE
+static void filter_item(PARAMETERS, GRID_PLACE) {
     const int depth = COUNT_DEPTH(channels, kernel_h, kernel_w);
     const int padded_tiles = (tiles + MR - 1) / MR * MR, product_step = TILE_STEP(panels * NR);
     const int point_step = padded_tiles * TILE_STEP(depth), sum_step = padded_tiles * product_step;
-    __global float *points = scratch + get_global_id(2) * (size_t)(POINTS * point_step);
-    __global float *products = scratch + get_global_size(2) * (size_t)(POINTS * point_step) +
-                               get_global_id(2) * (size_t)(POINTS * sum_step);
-    const int n = image_begin + get_global_id(2), panel_floats = (POINTS * depth + 1) * NR;
+    __global float *points = scratch + grid_z * ((size_t)POINTS * (point_step + sum_step));
+    __global float *products = points + POINTS * (size_t)point_step;
+    const int n = image_begin + grid_z, panel_floats = (POINTS * depth + 1) * NR;
     if (stage == 1) {
-        const int point = get_global_id(1) % POINTS, band = get_global_id(1) / POINTS;
+        const int point = grid_y % POINTS, band = grid_y / POINTS;
         const int begin = band * item_tiles, end = min(begin + item_tiles, padded_tiles);
-        const int first = get_global_id(0) * item_panels, last = min(first + item_panels, panels);
+        const int first = grid_x * item_panels, last = min(first + item_panels, panels);
         for (int panel = first; panel < last; ++panel) {
             __global const float *filters = weights + panel * (size_t)panel_floats + (1 + point * depth) * NR;
-            __global const float *next = filters + (panel + 1 < last ? panel_floats : 0);
+            // With STEAL the next panel is one's own next place, too.
+            __global const float *next = filters + (panel + 1 < (STEAL ? panels : last) ? panel_floats : 0);
             // The vectors that the box has channels of: all of them but in the first and the last panel.
             const int channel = (panel_begin + panel) * NR, low = max(channel_begin - channel, 0) / VECTOR;
             const int vectors = (min(channel_end - channel, NR) + VECTOR - 1) / VECTOR - low;
@@ -63,7 +69,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         }
         return;
     }
-    const int begin = get_global_id(0) * item_tiles, grid_row = row_begin / TILE * TILE;
+    const int begin = grid_x * item_tiles, grid_row = row_begin / TILE * TILE;
     const int grid_col = col_begin / TILE * TILE;
     if (stage == 0) {
         __global const float *image = src + AT(src, n, 0, 0, 0);
@@ -88,5 +94,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         }
     }
 }
+GRID_KERNEL(ENTRY, filter_item)
 
 #endif

@@ -15,6 +15,7 @@
 // Floats from one point's filters to the next one's; a power of two would crowd into few cache sets.
 #define FILTER_STEP (DEPTH * NR + 16)
 #include "common/winograd_filters.h"
+#include "common/grid.h"
 
 #define LINE_FLOATS 16
 #define AIM_BLOCK(m) INPUTS_SPACE const float *p##m = tile_points + m * DEPTH;
@@ -39,17 +40,22 @@ static __attribute__((noinline)) void add_products(PRODUCTS_SPACE float *tile_pr
     REPEAT(MR, KEEP_PRODUCT)
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
-    __global const float *restrict weights, __global const float *zeros, __global float *scratch,
-    FILTERS_SPACE float *filters, int stage, int image_begin, int row_begin, int col_begin, int channel_begin,
-    int row_end, int col_end, int channel_end, int panel_begin, int item_tiles, int tiles, int row_tiles, int channels,
-    int in_h, int in_w, int kernel_h, int kernel_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                               \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,              \
+    __global const float *zeros, __global float *scratch, FILTERS_SPACE float *filters, int stage,               \
+    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end, \
+    int panel_begin, int item_tiles, int tiles, int row_tiles, int channels, int in_h, int in_w, int kernel_h,   \
+    int kernel_w, int pad_h, int pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                                \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, zeros, scratch, filters, stage,       \
+    image_begin, row_begin, col_begin, channel_begin, row_end, col_end, channel_end, panel_begin, item_tiles, \
+    tiles, row_tiles, channels, in_h, in_w, kernel_h, kernel_w, pad_h, pad_w, PASS_EPILOGUE
+static void filter_item(PARAMETERS, GRID_PLACE) {
     const int depth = COUNT_DEPTH(channels, 1, 1), blocks = (depth + DEPTH - 1) / DEPTH;
     const int padded_tiles = (tiles + MR - 1) / MR * MR, point_step = padded_tiles * DEPTH;
     const int block_step = POINTS * point_step, groups = (padded_tiles + item_tiles - 1) / item_tiles;
-    const int image = get_global_id(2) / groups, n = image_begin + image;
-    const int begin = get_global_id(2) % groups * item_tiles, end = min(begin + item_tiles, padded_tiles);
+    const int image = grid_z / groups, n = image_begin + image;
+    const int begin = grid_z % groups * item_tiles, end = min(begin + item_tiles, padded_tiles);
     const int grid_row = row_begin / TILE * TILE, grid_col = col_begin / TILE * TILE;
     __global float *points = scratch + image * (size_t)(blocks * block_step);
     if (stage == 0) {
@@ -65,7 +71,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
         return;
     }
     FILTERS_SPACE float *products = filters + POINTS * FILTER_STEP;
-    const int sum_step = (end - begin) * NR, calls = POINTS * ((end - begin) / MR), panel = get_global_id(1);
+    const int sum_step = (end - begin) * NR, calls = POINTS * ((end - begin) / MR), panel = grid_y;
     __global const float *bias = weights + panel * (size_t)((1 + depth * TAPS) * NR), *taps = bias + NR;
     for (int i = 0; i < POINTS * sum_step; i += VECTOR) VSTORE((VEC)(0.0f), products + i);
     for (int block = 0; block < blocks; ++block) {
@@ -89,5 +95,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void ENTRY(
                    channel_end - channel, residual_order, activation, alpha, beta);
     }
 }
+GRID_KERNEL(ENTRY, filter_item)
 
 #endif

@@ -11,13 +11,14 @@
 //   rows      local float [MR * (IC + 16 + VECTORS * VECTOR)]   a tile's inputs, mapped, and its sums
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
 //             the launch, tiles a work-item takes, outputs, inputs, strides, activation of the map, epilogue
-// Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Launch      grid (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_affine.py, tests/executor/test_fusions.py
 //
 // Each input is mapped once for all panels of its work-item, with the bits of affine_channels__buffer. Pixels are
 // those of the box in row-major order.
 #include "common/gemm_tile.h"
+#include "common/grid.h"
 
 // Lanes behind the last input keep the rows of a tile out of the same cache sets.
 #define ROW_PADDING 16
@@ -42,19 +43,25 @@ static __attribute__((noinline)) void map_row(__local float *row, __global const
 #define KEEP_SUM(m, v) VSTORE(a##m##_##v, sums + m * PANEL + v * VECTOR);
 #define KEEP_SUM_ROW(m) EACH_IN_ROW(KEEP_SUM, m)
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_affine_pointwise__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), CONST_TENSOR(scale), CONST_TENSOR(shift),
-    __global const float *restrict weights, __local float *rows, int image_begin, int row_begin, int col_begin,
-    int channel_begin, int row_end, int col_end, int channel_end, int panel_begin, int item_panels, int panels,
-    int item_tiles, int group_outputs, int inputs, int stride_h, int stride_w, int map_activation, float map_alpha,
-    float map_beta, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                              \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), CONST_TENSOR(scale), CONST_TENSOR(shift),           \
+    __global const float *restrict weights, __local float *rows, int image_begin, int row_begin, int col_begin, \
+    int channel_begin, int row_end, int col_end, int channel_end, int panel_begin, int item_panels, int panels, \
+    int item_tiles, int group_outputs, int inputs, int stride_h, int stride_w, int map_activation,              \
+    float map_alpha, float map_beta, EPILOGUE_SCALARS
+#define VALUES                                                                                                  \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), PASS_TENSOR(scale), PASS_TENSOR(shift), weights, \
+    rows, image_begin, row_begin, col_begin, channel_begin, row_end, col_end, channel_end, panel_begin,         \
+    item_panels, panels, item_tiles, group_outputs, inputs, stride_h, stride_w, map_activation, map_alpha,      \
+    map_beta, PASS_EPILOGUE
+static PLACE_APART void multiply_item(PARAMETERS, GRID_PLACE) {
     const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
-    const int n = image_begin + get_global_id(2), row_step = inputs + ROW_PADDING;
-    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int n = image_begin + grid_z, row_step = inputs + ROW_PADDING;
+    const int item_begin = grid_y * item_panels, item_end = min(panels, item_begin + item_panels);
     const int last_start = max(0, group_outputs - VECTOR);
     const int low = channel_begin, high = min(channel_end, group_outputs);
     __local float *sums = rows + MR * row_step;
-    const int begin = get_global_id(0) * item_tiles * MR, end = min(pixels, begin + item_tiles * MR);
+    const int begin = grid_x * item_tiles * MR, end = min(pixels, begin + item_tiles * MR);
     for (int first = begin; first < end; first += MR) {
         const int left = pixels - first;
         for (int m = 0; m < min(MR, left); ++m) {
@@ -80,3 +87,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_affine_point
         }
     }
 }
+GRID_KERNEL(conv2d_affine_pointwise__buffer, multiply_item)

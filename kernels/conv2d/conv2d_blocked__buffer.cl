@@ -10,7 +10,7 @@
 //   local     float [rows * (DEPTH + 16 + item_panels * VECTORS * VECTOR)], rows = item_tiles * MR
 //   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels a work-item takes,
 //             panels of the launch, outputs and inputs, image size, window, epilogue
-// Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Launch      grid (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 4 5 6 7 8 9 10 12 14 pixels; VECTORS 1 2 3 4 vectors of a panel; VECTOR 4 8 16 lanes;
 //             DEPTH 64 128 256 steps of K in a block; FETCH 0 1 whether weights are asked for ahead
 // Tested by   tests/kernels/test_conv2d_blocked.py
@@ -28,6 +28,7 @@
 #define ROW_STEP (DEPTH + 16)
 #define INPUT(m) input[k + m * ROW_STEP]
 #include "common/gemm_tile.h"
+#include "common/grid.h"
 
 // Copies the part of a run of inputs that lies in the block [block, block + DEPTH) of K, to its place in the row.
 static void copy_run(__local float *row, __global const float *src, int place, int length, int block) {
@@ -61,15 +62,21 @@ static void copy_run(__local float *row, __global const float *src, int place, i
 #define FETCH_LINE
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_blocked__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
-    __global const float *zeros, __local float *space, int image_begin, int row_begin, int col_begin,
-    int channel_begin, int row_end, int col_end, int channel_end, int panel_begin, int item_tiles, int item_panels,
-    int panels, int outputs, int inputs, int in_h, int in_w, int kernel_h, int kernel_w, int stride_h, int stride_w,
-    int dilation_h, int dilation_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                        \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,       \
+    __global const float *zeros, __local float *space, int image_begin, int row_begin, int col_begin,     \
+    int channel_begin, int row_end, int col_end, int channel_end, int panel_begin, int item_tiles,        \
+    int item_panels, int panels, int outputs, int inputs, int in_h, int in_w, int kernel_h, int kernel_w, \
+    int stride_h, int stride_w, int dilation_h, int dilation_w, int pad_h, int pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                                 \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, zeros, space, image_begin, row_begin,  \
+    col_begin, channel_begin, row_end, col_end, channel_end, panel_begin, item_tiles, item_panels, panels,     \
+    outputs, inputs, in_h, in_w, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, \
+    PASS_EPILOGUE
+static void multiply_item(PARAMETERS, GRID_PLACE) {
     const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
-    const int n = image_begin + get_global_id(2), first = get_global_id(0) * item_tiles * MR;
-    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int n = image_begin + grid_z, first = grid_x * item_tiles * MR;
+    const int item_begin = grid_y * item_panels, item_end = min(panels, item_begin + item_panels);
     const int count = min(item_tiles * MR, pixels - first), tiles = (count + MR - 1) / MR;
     const int depth = kernel_h * kernel_w * inputs, panel_floats = (depth + 1) * PANEL;
     const int last_start = max(0, outputs - VECTOR);
@@ -140,3 +147,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_blocked__buf
         }
     }
 }
+GRID_KERNEL(conv2d_blocked__buffer, multiply_item)

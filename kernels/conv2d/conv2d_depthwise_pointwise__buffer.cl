@@ -14,7 +14,7 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, panels of the launch, pixels a
 //             work-item takes, panels, outputs and inputs of a group, inputs, image size, window, activation of v,
 //             epilogue
-// Launch      global (ceil(pixels / item_pixels), 1, images)   local (1, 1, 1)
+// Launch      grid (ceil(pixels / item_pixels), 1, images)   local (1, 1, 1)
 // Parameters  RUN 6 7 8 10 12 14 pixels of a row whose v are computed together; MR 1 2 3 4 5 6 8 9 10 12 14 pixels;
 //             VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_depthwise.py
@@ -26,6 +26,7 @@
 #endif
 #define SUMS_SPACE __local
 #include "common/taps.h"
+#include "common/grid.h"
 
 // Lanes behind the last input keep the rows of a tile out of the same cache sets.
 #define ROW_PADDING 16
@@ -114,18 +115,24 @@ static __attribute__((noinline)) void convolve_run(
         STORE_PIXEL_ROW(m)                                    \
     }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_depthwise_pointwise__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
-    __global const float *restrict filters, __global const float *zeros, __local float *values, int image_begin,
-    int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end, int panel_begin,
-    int panels, int item_pixels, int group_panels, int group_outputs, int group_inputs, int channels,
-    int in_h, int in_w, int kernel_h, int kernel_w, int stride_h, int stride_w, int dilation_h, int dilation_w,
-    int pad_h, int pad_w, int before_activation, float before_alpha, float before_beta, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                               \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,              \
+    __global const float *restrict filters, __global const float *zeros, __local float *values, int image_begin, \
+    int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end, int panel_begin, \
+    int panels, int item_pixels, int group_panels, int group_outputs, int group_inputs, int channels, int in_h,  \
+    int in_w, int kernel_h, int kernel_w, int stride_h, int stride_w, int dilation_h, int dilation_w, int pad_h, \
+    int pad_w, int before_activation, float before_alpha, float before_beta, EPILOGUE_SCALARS
+#define VALUES                                                                                               \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, filters, zeros, values, image_begin, \
+    row_begin, col_begin, channel_begin, row_end, col_end, channel_end, panel_begin, panels, item_pixels,    \
+    group_panels, group_outputs, group_inputs, channels, in_h, in_w, kernel_h, kernel_w, stride_h, stride_w, \
+    dilation_h, dilation_w, pad_h, pad_w, before_activation, before_alpha, before_beta, PASS_EPILOGUE
+static void compute_item(PARAMETERS, GRID_PLACE) {
     const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
-    const int n = image_begin + get_global_id(2), row_step = channels + ROW_PADDING;
+    const int n = image_begin + grid_z, row_step = channels + ROW_PADDING;
     const int first_input = panel_begin / group_panels * group_inputs;
     const int last_input = ((panel_begin + panels - 1) / group_panels + 1) * group_inputs;
-    const int begin = get_global_id(0) * item_pixels, end = min(pixels, begin + item_pixels);
+    const int begin = grid_x * item_pixels, end = min(pixels, begin + item_pixels);
     for (int at = begin; at < end;) {
         const int column = at % columns, stop = min(columns, column + end - at);
         const int oh = row_begin + at / columns, y = oh * stride_h - pad_h;
@@ -178,3 +185,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_depthwise_po
         }
     }
 }
+GRID_KERNEL(conv2d_depthwise_pointwise__buffer, compute_item)

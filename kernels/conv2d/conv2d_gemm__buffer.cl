@@ -9,7 +9,7 @@
 //   zeros     float [KW * IC/G]                     what padding reads
 //   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels a work-item takes,
 //             panels of the launch, panels, outputs and inputs of a group, image size, window, epilogue
-// Launch      global (ceil(rows * columns / MR / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Launch      grid (ceil(rows * columns / MR / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 12 16 24 32 48 64 channels, one to four vectors;
 //             VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d.py
@@ -17,6 +17,7 @@
 // Pixels are those of the box in row-major order, and tiles begin at its first: no output's bits depend on its
 // tile. Panels lie on the whole tensor's grid and never straddle groups.
 #include "common/register_tile.h"
+#include "common/grid.h"
 
 #define NEXT_PIXEL \
     if (++ow == col_end) { ow = col_begin; ++oh; }
@@ -41,18 +42,23 @@
         NEXT_PIXEL                                                                        \
     }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_gemm__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
-    __global const float *restrict weights, __global const float *zeros,
-    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
-    int panel_begin, int item_tiles, int item_panels, int panels, int group_panels, int group_outputs, int group_inputs,
-    int in_h, int in_w, int kernel_h, int kernel_w, int stride_h, int stride_w,
-    int dilation_h, int dilation_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                              \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,             \
+    __global const float *zeros, int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, \
+    int col_end, int channel_end, int panel_begin, int item_tiles, int item_panels, int panels,                 \
+    int group_panels, int group_outputs, int group_inputs, int in_h, int in_w, int kernel_h, int kernel_w,      \
+    int stride_h, int stride_w, int dilation_h, int dilation_w, int pad_h, int pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                                 \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, zeros, image_begin, row_begin,         \
+    col_begin, channel_begin, row_end, col_end, channel_end, panel_begin, item_tiles, item_panels, panels,     \
+    group_panels, group_outputs, group_inputs, in_h, in_w, kernel_h, kernel_w, stride_h, stride_w, dilation_h, \
+    dilation_w, pad_h, pad_w, PASS_EPILOGUE
+static void multiply_item(PARAMETERS, GRID_PLACE) {
     const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
-    const int n = image_begin + get_global_id(2);
+    const int n = image_begin + grid_z;
     const int reach_h = (kernel_h - 1) * dilation_h + 1, reach_w = (kernel_w - 1) * dilation_w + 1;
-    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
-    const int tile_begin = get_global_id(0) * item_tiles * MR;
+    const int item_begin = grid_y * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int tile_begin = grid_x * item_tiles * MR;
     for (int first = tile_begin; first < min(pixels, tile_begin + item_tiles * MR); first += MR) {
         const int left = pixels - first;
         const int first_row = row_begin + first / columns, first_col = col_begin + first % columns;
@@ -107,3 +113,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_gemm__buffer
         }
     }
 }
+GRID_KERNEL(conv2d_gemm__buffer, multiply_item)

@@ -9,7 +9,7 @@
 //   patch     local float [KH, (columns - 1) * stride_w + KW, IC]   what one output row sees, zeros for padding
 //   scalars   first image, first coordinates and ends of the box, first panel, panels, inputs and outputs, image
 //             size, window, epilogue
-// Launch      global (rows, 1, images)   local (1, 1, 1)
+// Launch      grid (rows, 1, images)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_patch.py
 //
@@ -34,13 +34,19 @@
         REPEAT(MR, STORE_ANY_PIXEL)                                     \
     }
 #include "common/patch.h"
+#include "common/grid.h"
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_patch__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
-    __local float *patch, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
-    int channel_end, int panel_begin, int panels, int inputs, int outputs, int in_h, int in_w, int kernel_h,
-    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
-    const int n = image_begin + get_global_id(2), oh = row_begin + get_global_id(0);
+#define PARAMETERS                                                                                           \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,          \
+    __local float *patch, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,     \
+    int channel_end, int panel_begin, int panels, int inputs, int outputs, int in_h, int in_w, int kernel_h, \
+    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                                  \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, patch, image_begin, row_begin,          \
+    col_begin, channel_begin, col_end, channel_end, panel_begin, panels, inputs, outputs, in_h, in_w, kernel_h, \
+    kernel_w, stride_h, stride_w, pad_h, pad_w, PASS_EPILOGUE
+static void convolve_row(PARAMETERS, GRID_PLACE) {
+    const int n = image_begin + grid_z, oh = row_begin + grid_x;
     const int columns = col_end - col_begin, line_pixels = (columns - 1) * stride_w + kernel_w;
     fill_patch(patch, src + AT(src, n, 0, 0, 0), src_h, src_w, oh * stride_h - pad_h, col_begin * stride_w - pad_w,
                kernel_h, line_pixels, in_h, in_w, inputs);
@@ -48,3 +54,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_patch__buffe
                   channel_begin, channel_end, residual_order, patch, columns, line_pixels * inputs, stride_w * inputs,
                   weights, panel_begin, panels, kernel_h, kernel_w * inputs, outputs, activation, alpha, beta);
 }
+GRID_KERNEL(conv2d_patch__buffer, convolve_row)

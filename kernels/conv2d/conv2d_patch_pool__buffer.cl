@@ -8,7 +8,7 @@
 //   patch     with the last rows of values behind it, float [pool_kernel_h, columns * OC + 16]
 //   scalars   before the epilogue: first row and column of the maxima, their ends, the end of the values' rows, rows of
 //             maxima a work-item takes, window, stride and padding of the pooling
-// Launch      global (ceil(rows of maxima / item_rows), 1, images)   local (1, 1, 1)
+// Launch      grid (ceil(rows of maxima / item_rows), 1, images)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_pool.py
 //
@@ -23,6 +23,7 @@
     }
 #define STORE_PANEL REPEAT(MR, STORE_PIXEL)
 #include "common/patch.h"
+#include "common/grid.h"
 
 // Lanes behind the last value of a row keep rows out of the same cache sets.
 #define ROW_PADDING 16
@@ -81,17 +82,24 @@ static __attribute__((noinline)) void store_maxima(__global float *to, int step,
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_patch_pool__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
-    __local float *patch, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
-    int channel_end, int panel_begin, int panels, int inputs, int outputs, int in_h, int in_w, int kernel_h,
-    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, int pool_row_begin, int pool_col_begin,
-    int pool_row_end, int pool_col_end, int row_end, int item_rows, int pool_kernel_h, int pool_kernel_w,
-    int pool_stride_h, int pool_stride_w, int pool_pad_h, int pool_pad_w, EPILOGUE_SCALARS) {
-    const int n = image_begin + get_global_id(2);
+#define PARAMETERS                                                                                           \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,          \
+    __local float *patch, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,     \
+    int channel_end, int panel_begin, int panels, int inputs, int outputs, int in_h, int in_w, int kernel_h, \
+    int kernel_w, int stride_h, int stride_w, int pad_h, int pad_w, int pool_row_begin, int pool_col_begin,  \
+    int pool_row_end, int pool_col_end, int row_end, int item_rows, int pool_kernel_h, int pool_kernel_w,    \
+    int pool_stride_h, int pool_stride_w, int pool_pad_h, int pool_pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                                  \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, patch, image_begin, row_begin,          \
+    col_begin, channel_begin, col_end, channel_end, panel_begin, panels, inputs, outputs, in_h, in_w, kernel_h, \
+    kernel_w, stride_h, stride_w, pad_h, pad_w, pool_row_begin, pool_col_begin, pool_row_end, pool_col_end,     \
+    row_end, item_rows, pool_kernel_h, pool_kernel_w, pool_stride_h, pool_stride_w, pool_pad_h, pool_pad_w,     \
+    PASS_EPILOGUE
+static void convolve_rows(PARAMETERS, GRID_PLACE) {
+    const int n = image_begin + grid_z;
     const int columns = col_end - col_begin, line_pixels = (columns - 1) * stride_w + kernel_w;
     __local float *kept = patch + kernel_h * line_pixels * inputs;
-    const int pool_begin = pool_row_begin + get_global_id(0) * item_rows;
+    const int pool_begin = pool_row_begin + grid_x * item_rows;
     const int pool_end = min(pool_row_end, pool_begin + item_rows);
     int oh = row_begin;
     for (int pool_row = pool_begin; pool_row < pool_end; ++pool_row) {
@@ -109,3 +117,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_patch_pool__
                      pool_kernel_w, pool_stride_w, channel_begin, channel_end);
     }
 }
+GRID_KERNEL(conv2d_patch_pool__buffer, convolve_rows)

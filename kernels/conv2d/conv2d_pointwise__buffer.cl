@@ -6,20 +6,22 @@
 //   src       float [N, H, W, IC], ic innermost     the pixels of the box are read, in the groups of its channels
 //   residual  as dst                                read when residual_order is not 0
 //   weights   float [G * panels of a group, 1 + IC/G, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
-//   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
-//             the launch, tiles a work-item takes, panels, outputs and inputs of a group, strides, epilogue
-// Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
+//   scalars   first image, first coordinates and ends of the box, first panel, panels of an item, panels of the
+//             launch, tiles of an item, tiles and panels of a part, panels, outputs and inputs of a group, strides,
+//             epilogue
+// Launch      grid (ceil(part_tiles / item_tiles), ceil(part_panels / item_panels), images * parts)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes;
 //             FETCH 0 1 whether weights are asked for ahead
 // Tested by   tests/kernels/test_conv2d_pointwise.py
 //
 // Pixels are those of the box in row-major order; where its rows follow each other in memory they are one line.
 // Panels lie on the grid of their group, whose last vectors step back to end with it. A panel's weights stay in a
-// core's cache while all tiles of the work-item use them; meanwhile the next panel's come near.
+// core's cache while all tiles of an item use them; meanwhile the next panel's come near.
 #ifndef FETCH
 #define FETCH 0
 #endif
 #include "common/gemm_tile.h"
+#include "common/grid.h"
 
 // Where pixel m of the tile lies in source, output and residual; past the end the last one again.
 #define DECLARE_PIXEL(m) int from_##m, to_##m, with_##m;
@@ -79,18 +81,29 @@
 #define MULTIPLY ACCUMULATE(group_inputs)
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
-    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end,
-    int panel_begin, int item_panels, int panels, int item_tiles, int group_panels, int group_outputs,
-    int group_inputs, int stride_h, int stride_w, EPILOGUE_SCALARS) {
+#define PARAMETERS                                                                                               \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,              \
+    int image_begin, int row_begin, int col_begin, int channel_begin, int row_end, int col_end, int channel_end, \
+    int panel_begin, int item_panels, int panels, int item_tiles, int part_tiles, int part_panels,               \
+    int group_panels, int group_outputs, int group_inputs, int stride_h, int stride_w, EPILOGUE_SCALARS
+#define VALUES                                                                                              \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, image_begin, row_begin, col_begin,  \
+    channel_begin, row_end, col_end, channel_end, panel_begin, item_panels, panels, item_tiles, part_tiles, \
+    part_panels, group_panels, group_outputs, group_inputs, stride_h, stride_w, PASS_EPILOGUE
+static PLACE_APART void multiply_item(PARAMETERS, GRID_PLACE) {
     const int columns = col_end - col_begin, pixels = (row_end - row_begin) * columns;
-    const int n = image_begin + get_global_id(2);
+    const int column_parts = (panels + part_panels - 1) / part_panels;
+    const int row_parts = (pixels + MR * part_tiles - 1) / (MR * part_tiles);
+    const int row_part = grid_z % row_parts, column_part = grid_z / row_parts % column_parts;
+    const int n = image_begin + grid_z / row_parts / column_parts;
     const bool is_line = dst_h == columns * dst_w && stride_h * src_h == columns * stride_w * src_w &&
                          (residual_order == RESIDUAL_NONE || residual_h == columns * residual_w);
-    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int first_tile = grid_x * item_tiles, first_item = grid_y * item_panels;
+    const int begin = (row_part * part_tiles + first_tile) * MR;
+    const int end = min(pixels, begin + min(item_tiles, part_tiles - first_tile) * MR);
+    const int part_end = min(panels, (column_part + 1) * part_panels);
+    const int item_begin = column_part * part_panels + first_item, item_end = min(part_end, item_begin + item_panels);
     const int last_start = max(0, group_outputs - VECTOR);
-    const int begin = get_global_id(0) * item_tiles * MR, end = min(pixels, begin + item_tiles * MR);
     const int panel_floats = (group_inputs + 1) * PANEL;
     __global const float *panel_weights = weights + item_begin * (size_t)panel_floats;
     for (int item = item_begin; item < item_end; ++item, panel_weights += panel_floats) {
@@ -103,7 +116,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__b
         const int low = channel_begin - group * group_outputs;
         const int high = min(channel_end - group * group_outputs, group_outputs);
 #if FETCH
-        const int fetching_end = item + 1 < item_end ? begin + VECTORS * MR : begin;
+        // With STEAL the next panel may be the next item's.
+        const bool is_asking = STEAL ? grid_x == 0 && item + 1 < part_end : item + 1 < item_end;
+        const int fetching_end = is_asking ? begin + VECTORS * MR : begin;
         __global const float *next_panel = panel_weights + panel_floats;
 #endif
         const bool is_plain = IS_PLAIN_EPILOGUE && low <= start_0 &&
@@ -158,3 +173,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void conv2d_pointwise__b
         }
     }
 }
+GRID_KERNEL(conv2d_pointwise__buffer, multiply_item)

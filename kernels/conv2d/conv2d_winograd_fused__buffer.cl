@@ -11,7 +11,7 @@
 //   local     float [POINTS * MR * (D + 16 + NR)]
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels and
 //             tiles of the launch, tiles in a row, IC, image size, window, padding, epilogue
-// Launch      global (ceil(tiles / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Launch      grid (ceil(tiles / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  TILE 2 3 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 5 6 7 8 9 10 11 12 13 14 tiles;
 //             NR 4 8 16 24 32 48 channels, one to three vectors; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_winograd.py

@@ -5,7 +5,7 @@
 // Arguments
 //   as there, but for dst [N, OH / 2, OW / 2, OC]; the box is that of the values, its rows and columns even; no
 //   residual is read
-// Launch      global (ceil(tiles / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
+// Launch      grid (ceil(tiles / MR), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  TILE 2 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 5 6 7 8 9 10 11 12 13 14 tiles;
 //             NR 4 8 16 24 32 48 channels, one to three vectors; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_pool.py

@@ -9,12 +9,12 @@
 //   weights   float [ceil(OC / NR), 1 + POINTS*D, NR]    row 0 the bias, then the transformed filters point by
 //             point; the launch's first panel first
 //   zeros     float [IC]                            what padding reads
-//   scratch   float [images, POINTS, ceil(tiles / MR) * MR, D + 16] inputs at the points, then
-//             float [images, POINTS, ceil(tiles / MR) * MR, panels * NR + 16] their products
+//   scratch   of each image float [POINTS, ceil(tiles / MR) * MR, D + 16] inputs at the points, then
+//             float [POINTS, ceil(tiles / MR) * MR, panels * NR + 16] their products
 //   scalars   stage 0, 1 or 2, first image, first coordinates and ends of the box, first panel, tiles and panels a
 //             work-item takes, panels and tiles of the launch, tiles in a row, IC, image size, window, padding, epilogue
-// Launch      stages 0 and 2: global (ceil(tiles / item_tiles), 1, images)   local (1, 1, 1)
-//             stage 1: global (ceil(panels / item_panels), POINTS * ceil(tiles / item_tiles), images), item_tiles a
+// Launch      stages 0 and 2: grid (ceil(tiles / item_tiles), 1, images)   local (1, 1, 1)
+//             stage 1: grid (ceil(panels / item_panels), POINTS * ceil(tiles / item_tiles), images), item_tiles a
 //             multiple of MR
 // Parameters  TILE 2 3 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 5 6 7 8 9 10 11 12 13 14 tiles;
 //             NR 4 8 16 24 32 48 channels, one to three vectors; VECTOR 4 8 16 lanes

@@ -5,8 +5,8 @@
 // Arguments
 //   as there, but for dst [N, OH / 2, OW / 2, OC]; the box is that of the values, its rows and columns even; no
 //   residual is read
-// Launch      stages 0 and 2: global (ceil(tiles / item_tiles), 1, images)   local (1, 1, 1)
-//             stage 1: global (ceil(panels / item_panels), POINTS * ceil(tiles / item_tiles), images), item_tiles a
+// Launch      stages 0 and 2: grid (ceil(tiles / item_tiles), 1, images)   local (1, 1, 1)
+//             stage 1: grid (ceil(panels / item_panels), POINTS * ceil(tiles / item_tiles), images), item_tiles a
 //             multiple of MR
 // Parameters  TILE 2 4 outputs; FETCH 0 1 whether filters are asked for ahead; MR 4 5 6 7 8 9 10 11 12 13 14 tiles;
 //             NR 4 8 16 24 32 48 channels, one to three vectors; VECTOR 4 8 16 lanes

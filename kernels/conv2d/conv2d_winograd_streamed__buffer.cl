@@ -15,8 +15,8 @@
 //             float [POINTS, item_tiles, NR]        their products
 //   scalars   stage 0 or 1, first image, first coordinates and ends of the box, first panel, tiles a work-item takes,
 //             tiles of the launch, tiles in a row, IC, image size, window, padding, epilogue
-// Launch      stage 0: global (1, 1, images * ceil(tiles / item_tiles))   local (1, 1, 1)
-//             stage 1: global (1, panels, images * ceil(tiles / item_tiles)), item_tiles a multiple of MR
+// Launch      stage 0: grid (1, 1, images * ceil(tiles / item_tiles))   local (1, 1, 1)
+//             stage 1: grid (1, panels, images * ceil(tiles / item_tiles)), item_tiles a multiple of MR
 // Parameters  TILE 2 4 outputs; DEPTH 32 64 channels whose filters are transformed at a time; FETCH 0 1 whether filters
 //             are asked for ahead; MR 4 5 6 7 8 9 10 11 12 13 14 tiles; NR 4 8 16 24 32 48 channels, one to three
 //             vectors; VECTOR 4 8 16 lanes

@@ -9,7 +9,7 @@
 //   zeros     float [NR]                          what padding reads
 //   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes,
 //             panels of the launch, channels of the whole tensor, image size, window, epilogue
-// Launch      global (rows, ceil(panels / item_panels), images)   local (1, 1, 1)
+// Launch      grid (rows, ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 6 7 8 10 12 14 pixels a register tile; NR 4 8 16 channels, one vector; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_depthwise.py
 //
@@ -29,6 +29,9 @@
 #define RUN MR
 #define SUMS_SPACE __global
 #include "common/taps.h"
+// Units that steal have rows of their own, with all channels.
+#define Y_FIRST 1
+#include "common/grid.h"
 
 #define STORE_PIXEL(m)                                                                                     \
     if (m < columns) {                                                                                     \
@@ -37,14 +40,19 @@
         STORE_PIXEL_ROW(m)                                                                                 \
     }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_rows__buffer(
-    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,
-    __global const float *zeros, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end,
-    int channel_end, int panel_begin, int item_panels, int panels, int channels, int in_h, int in_w, int kernel_h,
-    int kernel_w, int stride_h, int stride_w, int dilation_h, int dilation_w, int pad_h, int pad_w,
-    EPILOGUE_SCALARS) {
-    const int oh = row_begin + get_global_id(0), n = image_begin + get_global_id(2);
-    const int first = get_global_id(1) * item_panels, last = min(panels, first + item_panels);
+#define PARAMETERS                                                                                              \
+    TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,             \
+    __global const float *zeros, int image_begin, int row_begin, int col_begin, int channel_begin, int col_end, \
+    int channel_end, int panel_begin, int item_panels, int panels, int channels, int in_h, int in_w,            \
+    int kernel_h, int kernel_w, int stride_h, int stride_w, int dilation_h, int dilation_w, int pad_h,          \
+    int pad_w, EPILOGUE_SCALARS
+#define VALUES                                                                                              \
+    PASS_TENSOR(dst), PASS_TENSOR(src), PASS_TENSOR(residual), weights, zeros, image_begin, row_begin,      \
+    col_begin, channel_begin, col_end, channel_end, panel_begin, item_panels, panels, channels, in_h, in_w, \
+    kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, PASS_EPILOGUE
+static void convolve_row(PARAMETERS, GRID_PLACE) {
+    const int oh = row_begin + grid_x, n = image_begin + grid_z;
+    const int first = grid_y * item_panels, last = min(panels, first + item_panels);
     const int y = oh * stride_h - pad_h, step = stride_w * src_w, columns = col_end - col_begin;
     const int tap_begin = y < 0 ? min(kernel_h, count_steps(-y, dilation_h)) : 0;
     const int tap_end = y < in_h ? min(kernel_h, count_steps(in_h - y, dilation_h)) : 0;
@@ -109,3 +117,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void depthwise_conv2d_ro
         }
     }
 }
+GRID_KERNEL(depthwise_conv2d_rows__buffer, convolve_row)

@@ -8,7 +8,7 @@
 //             the launch's first panel first
 //   scalars   first matrix, rows and columns of the box, first panel, panels a work-item takes, panels of the launch,
 //             tiles a work-item takes, columns, K, epilogue
-// Launch      global (ceil(tiles / item_tiles), ceil(panels / item_panels), matrices)   local (1, 1, 1)
+// Launch      grid (ceil(tiles / item_tiles), ceil(panels / item_panels), matrices)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 rows; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes;
 //             STREAMS 0 1 whether each vector of a panel lies by itself
 // Tested by   tests/kernels/test_matmul.py
@@ -24,6 +24,7 @@
 #define WEIGHT_STEP VECTOR
 #endif
 #include "common/gemm_tile.h"
+#include "common/grid.h"
 
 // Row m of the tile; past the end the last one again.
 #define AIM_ROW(m) __global const float *p##m = a + AT(a, n, 0, min(row + m, row_end - 1), 0);
@@ -34,13 +35,17 @@
         STORE_TILE_ROW(m)                                                             \
     }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_packed__buffer(
-    TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(residual), __global const float *restrict weights,
-    int matrix_begin, int row_begin, int channel_begin, int row_end, int channel_end, int panel_begin,
-    int item_panels, int panels, int item_tiles, int columns, int depth, EPILOGUE_SCALARS) {
-    const int n = matrix_begin + get_global_id(2), last_start = max(0, columns - VECTOR);
-    const int item_begin = get_global_id(1) * item_panels, item_end = min(panels, item_begin + item_panels);
-    const int begin = row_begin + get_global_id(0) * item_tiles * MR, end = min(row_end, begin + item_tiles * MR);
+#define PARAMETERS                                                                                     \
+    TENSOR(dst), CONST_TENSOR(a), CONST_TENSOR(residual), __global const float *restrict weights,      \
+    int matrix_begin, int row_begin, int channel_begin, int row_end, int channel_end, int panel_begin, \
+    int item_panels, int panels, int item_tiles, int columns, int depth, EPILOGUE_SCALARS
+#define VALUES                                                                                                \
+    PASS_TENSOR(dst), PASS_TENSOR(a), PASS_TENSOR(residual), weights, matrix_begin, row_begin, channel_begin, \
+    row_end, channel_end, panel_begin, item_panels, panels, item_tiles, columns, depth, PASS_EPILOGUE
+static PLACE_APART void multiply_item(PARAMETERS, GRID_PLACE) {
+    const int n = matrix_begin + grid_z, last_start = max(0, columns - VECTOR);
+    const int item_begin = grid_y * item_panels, item_end = min(panels, item_begin + item_panels);
+    const int begin = row_begin + grid_x * item_tiles * MR, end = min(row_end, begin + item_tiles * MR);
     for (int row = begin; row < end; row += MR) {
         __global const float *weight = weights + item_begin * ((size_t)(1 + depth) * PANEL);
         for (int item = item_begin; item < item_end; ++item) {
@@ -62,3 +67,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_packed__buffer
         }
     }
 }
+GRID_KERNEL(gemm_packed__buffer, multiply_item)

@@ -36,8 +36,9 @@ def test_file_entry_point_and_row_share_one_name(row: Implementation) -> None:
     source = read_source(row.source)
     for name in re.findall(r"^#define ENTRY (\w+)$", source, re.MULTILINE):  # what kernels with one body set
         source = re.sub(r"\bENTRY\b", name, source)
-    entries = re.findall(r"__kernel[^{]*?\bvoid\s+(\w+)\s*\(", source)
-    assert entries == [row.name]
+    source = re.sub(r"^#define (?:.*\\\n)*.*\n", "", source, flags=re.MULTILINE)
+    entries = re.findall(r"__kernel[^{]*?\bvoid\s+(\w+)\s*\(|^GRID_KERNEL\((\w+),", source, re.MULTILINE)
+    assert ["".join(entry) for entry in entries] == [row.name]
 
 
 @EACH_ROW

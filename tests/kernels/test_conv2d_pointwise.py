@@ -11,7 +11,7 @@ from codl.catalog.choose import choose
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
 from codl.catalog.rows.conv2d import IMPLEMENTATIONS as IMPLICIT_GEMM
 from codl.catalog.rows.conv2d_pointwise import IMPLEMENTATIONS
-from codl.catalog.spec import Selection, can_fetch
+from codl.catalog.spec import STOLEN_ITEMS, Selection, can_fetch
 from codl.devices.opencl import Device
 from codl.ir.ops import Activation, ActivationKind, Epilogue, Pads, Pair
 from codl.ir.regions import Boxes, Region
@@ -200,23 +200,41 @@ def test_shares_work_among_units(outputs: int, image: Pair, units: int) -> None:
     whole = Boxes.of([Region.whole(reference.shape)])
     (batch,) = ROW.describe(node, graph, whole, info, parameters)
     tiles, panels = -(-image[0] * image[1] // parameters["MR"]), int(batch.scalars["panels"][0])
-    item_tiles, item_panels = (int(batch.scalars[name][0]) for name in ("item_tiles", "item_panels"))
-    assert batch.global_size[0].tolist() == [-(-tiles // item_tiles), -(-panels // item_panels), 1]
+    names = ("item_tiles", "item_panels", "part_tiles", "part_panels")
+    item_tiles, item_panels, part_tiles, part_panels = (int(batch.scalars[name][0]) for name in names)
+    parts = -(-tiles // part_tiles) * -(-panels // part_panels)
+    assert batch.global_size[0].tolist() == [
+        -(-part_tiles // item_tiles),
+        -(-part_panels // item_panels),
+        parts,
+    ]
+    assert item_tiles >= min(parameters["VECTORS"] * parameters["FETCH"], part_tiles)
     busiest = int(batch.units["tiles"][0])
     assert tiles * panels / units <= busiest <= 1.25 * tiles * panels / units + parameters["VECTORS"] * panels
 
 
 def test_units_take_panels_of_their_own_where_weights_are_most() -> None:
     info = replace(device_info(16), units=2)
-    groups = []
+    shares = []
     for image in ((14, 14), (56, 56)):
         graph, _, reference = build(pointwise(image, 256, 1024))
         (node,) = graph.nodes
         parameters = choose(node, graph, info).parameters
         whole = Boxes.of([Region.whole(reference.shape)])
         (batch,) = ROW.describe(node, graph, whole, info, parameters)
-        groups.append(int(batch.global_size[0, 1]))
-    assert groups == [2, 1]
+        shares.append(batch.scalars["part_panels"][0] / batch.scalars["panels"][0])
+    assert shares == [0.5, 1.0]
+
+
+def test_units_have_items_enough_to_take_from_each_other() -> None:
+    graph, _, reference = build(pointwise((56, 56), 64, 256))
+    (node,) = graph.nodes
+    whole = Boxes.of([Region.whole(reference.shape)])
+    for units in (2, 4):
+        info = replace(device_info(16), units=units)
+        (batch,) = ROW.describe(node, graph, whole, info, choose(node, graph, info).parameters)
+        assert batch.steals
+        assert batch.global_size[0].prod() >= STOLEN_ITEMS * units
 
 
 def test_gpus_take_many_small_work_items() -> None:
@@ -224,13 +242,13 @@ def test_gpus_take_many_small_work_items() -> None:
     (node,) = graph.nodes
     whole = Boxes.of([Region.whole(reference.shape)])
     items = []
-    for kind in (DeviceKind.CPU, DeviceKind.GPU):
-        info = replace(device_info(4), kind=kind, units=64)
+    for kind, units in ((DeviceKind.CPU, 1), (DeviceKind.GPU, 64)):
+        info = replace(device_info(4), kind=kind, units=units)
         parameters = ROW.accepts(node, graph, info)
         assert parameters is not None
         (batch,) = ROW.describe(node, graph, whole, info, parameters)
         items.append(int(batch.global_size[0].prod()))
-    assert items[1] > 2 * items[0]
+    assert items[1] > 2 * 64 * items[0]
 
 
 def test_counts_the_work_of_each_candidate(device: Device) -> None:

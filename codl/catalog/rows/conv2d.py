@@ -101,6 +101,7 @@ def _describe(
             panel_end=panel_end,
             zeros=op.kernel[1] * group_inputs,
             global_size=global_size,
+            steals=True,
             scalars={
                 **box_scalars(begin, end),
                 "panel_begin": panel_begin,

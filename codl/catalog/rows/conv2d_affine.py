@@ -117,6 +117,7 @@ def _describe(
             panel_end=panel_begin + panels,
             local=np.full(out.count, _count_local(parameters, depth), np.int64),
             global_size=global_size,
+            steals=True,
             scalars={
                 **box_scalars(begin, end),
                 "panel_begin": panel_begin,

@@ -145,6 +145,7 @@ def _describe(
             zeros=x[1],
             local=_count_local(item_tiles, item_panels, parameters),
             global_size=global_size,
+            steals=True,
             scalars={
                 **box_scalars(begin, end),
                 "panel_begin": panel_begin,

@@ -251,6 +251,7 @@ def _describe(
             zeros=lanes,
             local=item_pixels * (channels + _ROW_PADDING),
             global_size=global_size,
+            steals=True,
             scalars={
                 **box_scalars(begin, end),
                 "panel_begin": panel_begin,

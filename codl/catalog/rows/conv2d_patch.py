@@ -75,6 +75,7 @@ def _describe(
             panel_end=panel_end,
             local=op.kernel[0] * line_pixels * x[1],
             global_size=np.stack([extent[:, 1], np.ones(out.count, np.int64), extent[:, 0]], axis=1),
+            steals=True,
             scalars={
                 **box_scalars(begin, end, has_row_end=False),
                 "panel_begin": panel_begin,

@@ -9,11 +9,14 @@ import numpy as np
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, sums_of, tile_scalars
 from codl.catalog.spec import (
+    STOLEN_ITEMS,
+    STOLEN_STEPS,
     Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
     busiest_share,
+    can_steal,
     ceil_div,
     spread,
 )
@@ -73,6 +76,7 @@ def _describe_fused(
             **_common(node, graph, tiles, parameters),
             entry="conv2d_winograd_fused__buffer",
             global_size=global_size,
+            steals=True,
             local=np.full(out.count, fused_floats(depth, parameters), np.int64),
             scalars={
                 **box_scalars(tiles),
@@ -116,6 +120,9 @@ def _describe_staged(
     item_tiles = mr * ceil_div(bands, ceil_div(bands * mr, _most_tiles(depth, mr)))
     blocks = ceil_div(bands * mr, item_tiles)
     item_panels = ceil_div(tiles.panels, ceil_div(few, points * blocks))
+    if can_steal(info):
+        fair = tiles.panels * points * blocks * tiles.images // (STOLEN_ITEMS * info.units)
+        item_panels = np.clip(STOLEN_STEPS // (depth * (item_tiles // mr)), 1, np.clip(fair, 1, item_panels))
     groups, one = ceil_div(tiles.panels, item_panels), np.ones(out.count, np.int64)
     sizes = (
         np.stack([ceil_div(bands * mr, transformed), one, tiles.images], axis=1),
@@ -137,6 +144,7 @@ def _describe_staged(
             entry="conv2d_winograd_staged__buffer",
             scratch=scratch,
             global_size=sizes[stage],
+            steals=True,
             scalars={
                 **constants_like(out, stage=stage),
                 **box_scalars(tiles),

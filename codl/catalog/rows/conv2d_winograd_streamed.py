@@ -83,6 +83,7 @@ def _describe(
             0,
             transformed,
             global_size=first,
+            steals=True,
             units={"transforms": items * transformed * depth, "items": items},
             read_bytes=FLOAT_BYTES * input_boxes(node, graph, out)[0].size,
             written_bytes=moved,
@@ -92,6 +93,7 @@ def _describe(
             1,
             item_tiles,
             global_size=second,
+            steals=True,
             busiest_flops=2
             * (points * depth * nr)
             * (tiles.count * tiles.images * tiles.panels)

@@ -127,6 +127,7 @@ def _describe(
             panel_end=panel_end,
             zeros=nr,
             global_size=global_size,
+            steals=True,
             scalars={
                 **box_scalars(begin, end, has_row_end=False),
                 "panel_begin": panel_begin,

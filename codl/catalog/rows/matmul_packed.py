@@ -109,6 +109,7 @@ def _describe(
             panel_begin=panel_begin,
             panel_end=panel_end,
             global_size=global_size,
+            steals=True,
             scalars={
                 "matrix_begin": begin[:, 0],
                 "row_begin": begin[:, 2],
