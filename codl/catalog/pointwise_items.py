@@ -135,6 +135,6 @@ def _divide(
     return ceil_div(tiles, pieces), ceil_div(panels, ceil_div(panels, together))
 
 
-def _least_tiles(parameters: Parameters) -> int:
-    """Return how many tiles ask together for the next panel."""
-    return parameters["VECTORS"] if parameters["FETCH"] else 1
+def _least_tiles(parameters: Parameters) -> IntArray:
+    """Return how many tiles ask together for the next panel: a number, or [count] of several operators."""
+    return np.where(parameters["FETCH"], parameters["VECTORS"], 1)
