@@ -1,9 +1,10 @@
 """Where the time of a network goes: each layer beside ONNX Runtime's and beside what the device can reach.
 
 Both run the whole network with profiling, in turns; of each two runs the second one counts. Layers of equal
-shapes are one line. The bound is the least time of the chosen kernels (codl/tuner/bound.py): their arithmetic
-at the rate of multiply-adds alone, their traffic at the bandwidth of data that are walked again and again.
-Layers whose weights come from memory, as all do in a large network, cannot reach it.
+shapes are one line. The roofline is the least time of the chosen kernels (codl/tuner/bound.py) at the rates
+that the device shows in a quiet minute: their arithmetic at that of multiply-adds alone, their traffic at the
+bandwidth of data that are walked again and again. Layers whose weights come from memory, as all do in a large
+network, cannot reach it, and no layer does while others use the cores.
 
 Example:
     python tools/bench_layers.py resnet50.onnx --devices intel-cpu
@@ -35,7 +36,7 @@ from codl.devices.timing import rest
 from codl.frontend import load_model
 from codl.ir.graph import Graph, Node, Shape
 from codl.machine import Peaks
-from codl.tuner.bound import find_bound
+from codl.tuner.bound import HEADROOM, find_bound
 
 _REST_SECONDS = 0.01
 Key = tuple[Shape, Shape]
@@ -49,7 +50,7 @@ class Layer:
     names: tuple[str, ...]
     shapes: tuple[Key, ...]
     seconds: float
-    bound_seconds: float
+    roofline_seconds: float
 
     @property
     def sort(self) -> str:
@@ -82,18 +83,20 @@ def show(path: Path, device: Device, *, rounds: int) -> None:
     for layer in layers:
         sorts[layer.sort].append(layer)
     print(f"{path.name} on {device.info.name}, {count_cores()} cores")
-    print("| layer | count | codl us | ort us | bound / codl |")
+    print("| layer | count | codl us | ort us | roofline / codl |")
     print("|---|---|---|---|---|")
     for sort, alike in sorted(sorts.items(), key=lambda item: -sum(layer.seconds for layer in item[1])):
         found = [other.get(key) for key in alike[0].shapes]
         theirs = [mean(times) for times in found if times]
         words = f"{sum(theirs) * 1e6:.0f}" if len(theirs) == len(found) else "-"
-        share = sum(layer.bound_seconds for layer in alike) / sum(layer.seconds for layer in alike)
+        share = sum(layer.roofline_seconds for layer in alike) / sum(layer.seconds for layer in alike)
         taken = mean(layer.seconds for layer in alike) * 1e6
         print(f"| {sort} | {len(alike)} | {taken:.0f} | {words} | {share:.2f} |")
-    total, bound = (sum(getattr(layer, name) for layer in layers) for name in ("seconds", "bound_seconds"))
+    total, roofline = (
+        sum(getattr(layer, name) for layer in layers) for name in ("seconds", "roofline_seconds")
+    )
     theirs_total = sum(sum(times) for times in other.values())
-    print(f"| all | {len(layers)} | {total * 1e6:.0f} | {theirs_total * 1e6:.0f} | {bound / total:.2f} |")
+    print(f"| all | {len(layers)} | {total * 1e6:.0f} | {theirs_total * 1e6:.0f} | {roofline / total:.2f} |")
 
 
 def time_both(
@@ -161,14 +164,14 @@ def iterate_layers(
             names=tuple(node.kind for node in nodes),
             shapes=tuple(_find_shapes(node, graph) for node in nodes),
             seconds=seconds[last],
-            bound_seconds=sum(_bound(nodes, graph, device, peaks)),
+            roofline_seconds=sum(_iterate_rooflines(nodes, graph, device, peaks)),
         )
 
 
-def _bound(nodes: Sequence[Node], graph: Graph, device: Device, peaks: Peaks) -> Iterator[float]:
+def _iterate_rooflines(nodes: Sequence[Node], graph: Graph, device: Device, peaks: Peaks) -> Iterator[float]:
     for node in nodes:
         selection = choose(node, graph, device.info)
-        yield find_bound(selection, node, graph, info=device.info, peaks=peaks).seconds
+        yield find_bound(selection, node, graph, info=device.info, peaks=peaks).seconds * HEADROOM
 
 
 def _find_shapes(node: Node, graph: Graph) -> Key:

@@ -1,6 +1,7 @@
 """Layers that the benchmark networks lack: kernels that none of theirs calls would have no predictor.
 
-Shapes are those of segmentation, super-resolution and transformer models.
+Shapes are those of segmentation, super-resolution and transformer models, and of depthwise convolutions with
+larger windows.
 """
 
 from codl.catalog.layers import Layer
@@ -11,6 +12,7 @@ from codl.ir.ops import (
     Affine,
     Binary,
     BinaryKind,
+    Conv2d,
     ConvTranspose2d,
     Epilogue,
     MatMul,
@@ -57,6 +59,22 @@ _DECODERS = (
     (2, 96, 20, 48),
 )
 """[batch, input channels, side, output channels]"""
+_DEPTHWISE = (
+    (72, 56, 5, 2),
+    (96, 56, 7, 1),
+    (120, 28, 5, 1),
+    (144, 56, 5, 2),
+    (192, 28, 7, 1),
+    (240, 28, 5, 1),
+    (384, 14, 7, 1),
+    (480, 14, 5, 1),
+    (672, 14, 5, 1),
+    (672, 14, 5, 2),
+    (768, 7, 7, 1),
+    (960, 7, 5, 1),
+    (1152, 7, 5, 1),
+)
+"""[channels, side, rows of the window, stride], as in EfficientNet-B0, MobileNetV3 and ConvNeXt-T"""
 
 
 def _binaries(shape: Shape) -> list[Layer]:
@@ -145,6 +163,22 @@ def _upsampling(batch: int, inputs: int, side: int, outputs: int) -> list[Layer]
     ]
 
 
+def _depthwise(channels: int, side: int, window: int, stride: int) -> Layer:
+    """Return a convolution of each channel by itself."""
+    return Layer(
+        op=Conv2d(
+            kernel=(window, window),
+            stride=(stride, stride),
+            pads=(window // 2,) * 4,
+            groups=channels,
+            has_bias=True,
+        ),
+        inputs=((1, channels, side, side), (channels, 1, window, window), (channels,)),
+        constants=(1, 2),
+        output=(1, channels, side // stride, side // stride),
+    )
+
+
 EXTRAS: tuple[Layer, ...] = tuple(
     {
         layer.key: layer
@@ -153,6 +187,7 @@ EXTRAS: tuple[Layer, ...] = tuple(
             *map(_movements, _IMAGES),
             *map(_attention, _SEQUENCES),
             *(_upsampling(*decoder) for decoder in _DECODERS),
+            [_depthwise(*sizes) for sizes in _DEPTHWISE],
         )
         for layer in layers
     }.values()

@@ -6,14 +6,12 @@ import numpy as np
 
 from codl.catalog.gemm_tile import share_tiles
 from codl.catalog.spec import (
-    LEAST_STOLEN_STEPS,
-    STOLEN_ITEMS,
-    STOLEN_STEPS,
     Parameters,
     busiest_share,
     can_steal,
     ceil_div,
     spread,
+    stolen_steps,
 )
 from codl.ir.regions import IntArray
 from codl.machine import DeviceInfo, DeviceKind
@@ -67,9 +65,9 @@ def share_items(
         info: The device.
         parameters: Of the kernel.
     """
-    units, every = info.units, tiles * panels * images
+    units, every, is_stolen = info.units, tiles * panels * images, can_steal(info)
     part_tiles, part_panels = tiles, panels
-    if can_steal(info):
+    if is_stolen:
         part_tiles, part_panels = _part(tiles, panels, images, units=units, parameters=parameters)
         unit_steps = every * depth // units
         item = _divide(part_tiles, part_panels, unit_steps, depth=depth, parameters=parameters)
@@ -81,7 +79,7 @@ def share_items(
     parts = ceil_div(tiles, part_tiles) * ceil_div(panels, part_panels) * images
     grid = np.stack([ceil_div(part_tiles, item_tiles), ceil_div(part_panels, item_panels), parts], axis=1)
     busiest = spread(grid.prod(axis=1), units)
-    if can_steal(info):  # no unit has more to do than another one
+    if is_stolen:  # no unit has more to do than another one
         busiest_tiles = least_tiles = spread(every, units)
     else:
         busiest_tiles = busiest * item_panels * item_tiles
@@ -128,7 +126,7 @@ def _divide(
     tiles: IntArray, panels: IntArray, unit_steps: IntArray, *, depth: int, parameters: Parameters
 ) -> tuple[IntArray, IntArray]:
     """Return tiles and panels of an item of a part, of which a unit has ``unit_steps`` steps of K in all."""
-    wanted = np.clip(unit_steps // STOLEN_ITEMS, LEAST_STOLEN_STEPS, STOLEN_STEPS)
+    wanted = stolen_steps(unit_steps)
     least = np.minimum(_least_tiles(parameters), tiles)
     pieces = np.maximum(tiles // np.maximum(wanted // depth, least), 1)
     together = np.where(pieces > 1, 1, np.clip(wanted // (depth * tiles), 1, panels))

@@ -176,13 +176,18 @@ class Selection:
         return " ".join((self.implementation.name, *values))
 
 
-LEAST_STOLEN_STEPS, STOLEN_STEPS, STOLEN_ITEMS = 1024, 4096, 16
+_LEAST_STOLEN_STEPS, _STOLEN_STEPS, STOLEN_ITEMS = 1024, 4096, 16
 """Where units steal: least and most steps of K of an item, about 2 and 8 us, else the items of a unit."""
 
 
 def can_steal(info: DeviceInfo) -> bool:
     """Return whether the units of a device may take work from each other: there are few, and several."""
     return info.kind is DeviceKind.CPU and info.units > 1
+
+
+def stolen_steps(unit_steps: IntArray) -> IntArray:
+    """Return the steps of K of an item where units steal, for as many as each unit has in all."""
+    return np.clip(unit_steps // STOLEN_ITEMS, _LEAST_STOLEN_STEPS, _STOLEN_STEPS)
 
 
 def can_fetch(info: DeviceInfo) -> bool:

@@ -14,13 +14,12 @@ from codl.catalog.spec import LaunchBatch, Parameters, TensorArg, can_steal
 from codl.devices.awake import attentive_host
 from codl.devices.images import ImageStorage
 from codl.devices.memory import Storage
-from codl.devices.opencl import Device
+from codl.devices.opencl import COUNTER_STEP, Device
 from codl.devices.timing import Row
 from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES
 
 _INT_LIMIT = 2**31
-_STEAL = "STEAL"
 """Build option of kernels/common/grid.h, by which units take work from each other."""
 
 
@@ -70,7 +69,7 @@ def bind_launch(
         source, parameters = batch.source, {}
     is_stolen = batch.steals and can_steal(device.info)
     if is_stolen:
-        parameters = {**parameters, _STEAL: 1}
+        parameters = {**parameters, "STEAL": COUNTER_STEP}
     kernel = device.kernel(source, batch.entry, parameters)
     args: list[Any] = []
     for arg, storage in zip(batch.tensors, tensors, strict=True):

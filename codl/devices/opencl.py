@@ -21,8 +21,8 @@ from codl.errors import BuildError, DeviceError
 from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
 
-_COUNTER_STEP = 16
-"""Integers from one counter to the next one, as in kernels/common/grid.h."""
+COUNTER_STEP = 16
+"""Integers from one counter to the next one: a cache line."""
 
 
 class Device:
@@ -168,7 +168,7 @@ class Device:
         One buffer will do for all launches, as the queue runs them one after the other.
         """
         if self._counters is None:
-            zeros = np.zeros((self.info.units + 1) * _COUNTER_STEP, np.int32)
+            zeros = np.zeros((self.info.units + 1) * COUNTER_STEP, np.int32)
             self._counters = self._buffer(cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros)
         return self._counters
 

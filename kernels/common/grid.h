@@ -5,6 +5,10 @@
 // changes nothing about its bits. Nobody waits for anybody, so units may also begin late, or one after the other.
 //
 // A kernel file says its parameters once, as PARAMETERS, and hands them on as VALUES to the function of a place.
+//
+// STEAL    integers from one share's counter to the next one's, a cache line; 0: a work-item for each place. The last
+//          counter is that of the work-items that are done.
+// Y_FIRST  whether neighbours in y are taken one after the other (0 1)
 #ifndef CODL_GRID_H
 #define CODL_GRID_H
 
@@ -27,13 +31,11 @@
 // For a function that has its innermost loops in itself: the loops over places would take registers from them.
 #define PLACE_APART __attribute__((noinline))
 #define GRID_ARGUMENTS , volatile __global int *counters, int size_x, int size_y, int size_z
-// Integers from one share's counter to the next one's: a cache line. The last one counts the work-items that are done.
-#define COUNTER_STEP 16
 #define FOR_EACH_PLACE(COMPUTE_PLACE)                                                                          \
     const int units = get_global_size(0), places = size_x * size_y * size_z, share = (places - 1) / units + 1; \
     for (int turn = 0; turn < units; ++turn) {                                                                 \
         const int owner = (get_global_id(0) + turn) % units, owned = min(share, places - owner * share);       \
-        volatile __global int *counter = counters + owner * COUNTER_STEP;                                      \
+        volatile __global int *counter = counters + owner * STEAL;                                             \
         for (int taken = atomic_inc(counter); taken < owned; taken = atomic_inc(counter)) {                    \
             const int place = owner * share + taken;                                                           \
             const int grid_x = (Y_FIRST ? place / size_y : place) % size_x;                                    \
@@ -42,8 +44,8 @@
             COMPUTE_PLACE                                                                                      \
         }                                                                                                      \
     }                                                                                                          \
-    if (atomic_inc(counters + units * COUNTER_STEP) == units - 1) {                                            \
-        for (int i = 0; i <= units; ++i) atomic_xchg(counters + i * COUNTER_STEP, 0);                          \
+    if (atomic_inc(counters + units * STEAL) == units - 1) {                                                   \
+        for (int i = 0; i <= units; ++i) atomic_xchg(counters + i * STEAL, 0);                                 \
     }
 #else
 #define PLACE_APART

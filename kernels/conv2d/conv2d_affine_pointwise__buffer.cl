@@ -9,13 +9,13 @@
 //   scale, shift  float [IC]
 //   weights   float [panels, 1 + IC, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
 //   rows      local float [MR * (IC + 16 + VECTORS * VECTOR)]   a tile's inputs, mapped, and its sums
-//   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes, panels of
-//             the launch, tiles a work-item takes, outputs, inputs, strides, activation of the map, epilogue
+//   scalars   first image, first coordinates and ends of the box, first panel, panels an item takes, panels of
+//             the launch, tiles an item takes, outputs, inputs, strides, activation of the map, epilogue
 // Launch      grid (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_affine.py, tests/executor/test_fusions.py
 //
-// Each input is mapped once for all panels of its work-item, with the bits of affine_channels__buffer. Pixels are
+// Each input is mapped once for all panels of its item, with the bits of affine_channels__buffer. Pixels are
 // those of the box in row-major order.
 #include "common/gemm_tile.h"
 #include "common/grid.h"

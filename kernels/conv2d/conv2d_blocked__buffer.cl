@@ -8,14 +8,14 @@
 //   weights   float [panels, 1 + KH*KW*IC, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
 //   zeros     float [IC]                            what padding reads
 //   local     float [rows * (DEPTH + 16 + item_panels * VECTORS * VECTOR)], rows = item_tiles * MR
-//   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels a work-item takes,
+//   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels an item takes,
 //             panels of the launch, outputs and inputs, image size, window, epilogue
 // Launch      grid (ceil(tiles / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 4 5 6 7 8 9 10 12 14 pixels; VECTORS 1 2 3 4 vectors of a panel; VECTOR 4 8 16 lanes;
 //             DEPTH 64 128 256 steps of K in a block; FETCH 0 1 whether weights are asked for ahead
 // Tested by   tests/kernels/test_conv2d_blocked.py
 //
-// For each block of K a work-item gathers its pixels' inputs into rows of fixed distance, so that one pointer serves
+// For each block of K an item gathers its pixels' inputs into rows of fixed distance, so that one pointer serves
 // a whole tile; then each panel's weights of the block stay in the nearest cache while all tiles use them. Sums wait
 // in local memory from block to block, which keeps their bits.
 #ifndef DEPTH

@@ -10,9 +10,9 @@
 //   weights   float [G * panels of a group, 1 + IC/G, VECTORS, VECTOR]   row 0 the bias; the launch's first panel first
 //   filters   float [ceil(IC/VECTOR), 1 + KH*KW, VECTOR]   row 0 the bias; all panels
 //   zeros     float [VECTOR]                        what padding reads
-//   values    local float [item_pixels, IC + 16]    v of a work-item's pixels
-//   scalars   first image, first coordinates and ends of the box, first panel, panels of the launch, pixels a
-//             work-item takes, panels, outputs and inputs of a group, inputs, image size, window, activation of v,
+//   values    local float [item_pixels, IC + 16]    v of an item's pixels
+//   scalars   first image, first coordinates and ends of the box, first panel, panels of the launch, pixels an
+//             item takes, panels, outputs and inputs of a group, inputs, image size, window, activation of v,
 //             epilogue
 // Launch      grid (ceil(pixels / item_pixels), 1, images)   local (1, 1, 1)
 // Parameters  RUN 6 7 8 10 12 14 pixels of a row whose v are computed together; MR 1 2 3 4 5 6 8 9 10 12 14 pixels;

@@ -7,7 +7,7 @@
 //   residual  as dst                                read when residual_order is not 0
 //   weights   float [G * ceil(OC/G / NR), 1 + KH*KW*IC/G, NR]   row 0 the bias; the launch's first panel first
 //   zeros     float [KW * IC/G]                     what padding reads
-//   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels a work-item takes,
+//   scalars   first image, first coordinates and ends of the box, first panel, tiles and panels an item takes,
 //             panels of the launch, panels, outputs and inputs of a group, image size, window, epilogue
 // Launch      grid (ceil(rows * columns / MR / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 12 16 24 32 48 64 channels, one to four vectors;

@@ -13,7 +13,7 @@
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_patch.py
 //
-// A work-item copies the rows of the image that its output row sees, with their padding: then no pixel is at an edge,
+// An item copies the rows of the image that its output row sees, with their padding: then no pixel is at an edge,
 // and a row of a window is one run of memory. The last vectors of a panel step back to end with the channels.
 #include "common/gemm_tile.h"
 

@@ -7,7 +7,7 @@
 //   read, the activation is a frequent one (common/plain.h), OC at least VECTOR
 //   patch     with the last rows of values behind it, float [pool_kernel_h, columns * OC + 16]
 //   scalars   before the epilogue: first row and column of the maxima, their ends, the end of the values' rows, rows of
-//             maxima a work-item takes, window, stride and padding of the pooling
+//             maxima an item takes, window, stride and padding of the pooling
 // Launch      grid (ceil(rows of maxima / item_rows), 1, images)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 pixels; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_conv2d_pool.py

@@ -7,13 +7,13 @@
 //   residual  as dst                              read when residual_order is not 0
 //   weights   float [C/NR, 1 + KH*KW, NR]         row 0 the bias; the launch's first panel first
 //   zeros     float [NR]                          what padding reads
-//   scalars   first image, first coordinates and ends of the box, first panel, panels a work-item takes,
+//   scalars   first image, first coordinates and ends of the box, first panel, panels an item takes,
 //             panels of the launch, channels of the whole tensor, image size, window, epilogue
 // Launch      grid (rows, ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 6 7 8 10 12 14 pixels a register tile; NR 4 8 16 channels, one vector; VECTOR 4 8 16 lanes
 // Tested by   tests/kernels/test_depthwise.py
 //
-// A work-item walks its row of pixels, MR at a time, and for each group of pixels its panels of channels: the other
+// An item walks its row of pixels, MR at a time, and for each group of pixels its panels of channels: the other
 // order meets few cache sets. The last group of a row and the first and last panel of a box step into it: what two of
 // them compute is equal.
 #ifndef MR

@@ -6,8 +6,8 @@
 //   residual  as dst                             read when residual_order is not 0
 //   weights   float [panels, 1 + K, VECTORS, VECTOR], with STREAMS [panels, VECTORS, 1 + K, VECTOR]   row 0 the bias;
 //             the launch's first panel first
-//   scalars   first matrix, rows and columns of the box, first panel, panels a work-item takes, panels of the launch,
-//             tiles a work-item takes, columns, K, epilogue
+//   scalars   first matrix, rows and columns of the box, first panel, panels an item takes, panels of the launch,
+//             tiles an item takes, columns, K, epilogue
 // Launch      grid (ceil(tiles / item_tiles), ceil(panels / item_panels), matrices)   local (1, 1, 1)
 // Parameters  MR 1 2 3 4 5 6 8 9 10 12 14 rows; VECTORS 1 2 3 4 5 vectors of a panel; VECTOR 4 8 16 lanes;
 //             STREAMS 0 1 whether each vector of a panel lies by itself

@@ -9,8 +9,6 @@ import numpy as np
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, sums_of, tile_scalars
 from codl.catalog.spec import (
-    STOLEN_ITEMS,
-    STOLEN_STEPS,
     Implementation,
     LaunchBatch,
     PackedArg,
@@ -19,6 +17,7 @@ from codl.catalog.spec import (
     can_steal,
     ceil_div,
     spread,
+    stolen_steps,
 )
 from codl.catalog.winograd_choice import Arrangement, choose_winograd
 from codl.catalog.winograd_tile import (
@@ -121,8 +120,9 @@ def _describe_staged(
     blocks = ceil_div(bands * mr, item_tiles)
     item_panels = ceil_div(tiles.panels, ceil_div(few, points * blocks))
     if can_steal(info):
-        fair = tiles.panels * points * blocks * tiles.images // (STOLEN_ITEMS * info.units)
-        item_panels = np.clip(STOLEN_STEPS // (depth * (item_tiles // mr)), 1, np.clip(fair, 1, item_panels))
+        steps = depth * (item_tiles // mr)
+        wanted = stolen_steps(steps * tiles.panels * points * blocks * tiles.images // info.units)
+        item_panels = np.clip(wanted // steps, 1, item_panels)
     groups, one = ceil_div(tiles.panels, item_panels), np.ones(out.count, np.int64)
     sizes = (
         np.stack([ceil_div(bands * mr, transformed), one, tiles.images], axis=1),
