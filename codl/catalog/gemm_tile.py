@@ -42,7 +42,7 @@ Source: 147 1x1 convolutions of the benchmark networks on Zen 3, tiles of 6 x 2,
 driver what is chosen takes 1.011 times as long as the best on two cores and 1.018 on one, 1.021 and 1.023
 with 0.2 for both; with PoCL 1.028 and 1.009 instead of 1.022 and 1.009.
 """
-_WAYS, _WAY_FLOATS = 8, 1024
+WAYS, WAY_FLOATS = 8, 1024
 """A core's first-level cache: lines that it keeps of addresses so many floats apart."""
 _CROWD_COST = 0.64
 """Cycles in a step of K, for the square of how many rows of a tile are more than that cache keeps.
@@ -154,8 +154,8 @@ class Tiles:
         """
         tiles = -(-rows // self.rows) * -(-channels // self.channels)
         tiles = -(-tiles // units) * units
-        crowd = -(-np.minimum(self.rows, rows) // (_WAY_FLOATS // gcd(pitch, _WAY_FLOATS))) if pitch else 0
-        crowd_cycles = _CROWD_COST * np.square(np.maximum(crowd - _WAYS, 0))
+        crowd = -(-np.minimum(self.rows, rows) // (WAY_FLOATS // gcd(pitch, WAY_FLOATS))) if pitch else 0
+        crowd_cycles = _CROWD_COST * np.square(np.maximum(crowd - WAYS, 0))
         split_cycles = _SPLIT_COST * has_residual * self.rows * (self.channels % _LINE_FLOATS != 0)
         step_cycles, end_cycles = self.step_cycles + crowd_cycles, self.end_cycles + split_cycles
         return np.asarray(tiles * (depth * step_cycles + end_cycles))

@@ -11,7 +11,7 @@ from codl.catalog.epilogue import PLAIN_ACTIVATIONS, activation_scalars, epilogu
 from codl.catalog.gemm_tile import Tiles, choose_lanes, count_panels, is_tile, list_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.conv2d_depthwise import ALLOWED_RUNS, find_depthwise, is_pointwise
-from codl.catalog.rows.depthwise import choose_height, pack_filters
+from codl.catalog.rows.depthwise import HEIGHTS, choose_height, pack_filters
 from codl.catalog.rows.windows import box_scalars, has_constant_weights, pack_taps, take_whole, window_scalars
 from codl.catalog.spec import (
     Implementation,
@@ -122,7 +122,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if min(work.channels, work.outputs) < lanes:
         return None
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
-    found = _choose(work, tiles, choose_height(lanes, width), (images, height, width), info.units)
+    found = _choose(work, tiles, choose_height(HEIGHTS[lanes], width), (images, height, width), info.units)
     return found if found is not None and _fits_local(work, width, found, info) else None
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from codl.catalog.epilogue import activation_scalars, epilogue_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, count_panels, is_tile, list_tiles
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.depthwise import choose_height, pack_filters
+from codl.catalog.rows.depthwise import HEIGHTS, choose_height, pack_filters
 from codl.catalog.rows.windows import (
     box_scalars,
     has_constant_weights,
@@ -110,7 +110,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if min(work.channels, work.outputs // work.groups) < lanes:
         return None
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
-    return _choose(work, tiles, choose_height(lanes, width), (images, height, width), info.units)
+    return _choose(work, tiles, choose_height(HEIGHTS[lanes], width), (images, height, width), info.units)
 
 
 def _describe_work(node: Node, first: Node, graph: Graph) -> _Work:

@@ -30,7 +30,7 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo, DeviceKind
 
-_HEIGHTS = {4: (6, 7, 8), 8: (6, 7, 8), 16: (7, 8)}
+HEIGHTS = {4: (6, 7, 8), 8: (6, 7, 8), 16: (7, 8)}
 """By lanes of a vector, the tile heights that were fastest; 14 pixels take 1.4 times as long as 8."""
 _LINE, _LINE_HEIGHTS = 16, (6, 7)
 """Lanes of a cache line, and the tile heights whose sums stay in registers of half a line."""
@@ -50,8 +50,8 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if not op.groups == channels == graph.shape(node.output)[1]:
         return None
     lanes = _choose_lanes(info, channels)
-    heights = _HEIGHTS[lanes] if lanes <= max(4, info.vector_width) else _LINE_HEIGHTS
-    return {"MR": _choose_height(heights, graph.shape(node.output)[3]), "NR": lanes, "VECTOR": lanes}
+    heights = HEIGHTS[lanes] if lanes <= max(4, info.vector_width) else _LINE_HEIGHTS
+    return {"MR": choose_height(heights, graph.shape(node.output)[3]), "NR": lanes, "VECTOR": lanes}
 
 
 def _choose_lanes(info: DeviceInfo, channels: int) -> int:
@@ -63,12 +63,8 @@ def _choose_lanes(info: DeviceInfo, channels: int) -> int:
     return _LINE if is_half_a_line and channels >= _LINE and _LINE_SHARE * 2 * lines <= halves else lanes
 
 
-def choose_height(lanes: int, width: int) -> int:
-    """Return the pixels of a tile that cover a row with the fewest to spare, rather many than few."""
-    return _choose_height(_HEIGHTS[lanes], width)
-
-
-def _choose_height(heights: tuple[int, ...], width: int) -> int:
+def choose_height(heights: tuple[int, ...], width: int) -> int:
+    """Return which tile height covers a row of pixels with the fewest to spare, rather a large one."""
     return min(heights, key=lambda height: (-(-width // height) * (height + 1), -height))
 
 

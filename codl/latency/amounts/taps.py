@@ -5,16 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from codl.catalog.gemm_tile import WAY_FLOATS, WAYS
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
 from codl.latency.amounts.traffic import Amounts
 from codl.machine import DeviceInfo
 
 _GUARDS = 3
 """Pixels at each end of a run of which kernels ask where their taps lie: GUARDS in kernels/common/taps.h."""
-_WAY_FLOATS = 1024
-"""Floats between addresses that share the lines of one place of a core's first cache."""
-_WAYS, _FREE_WAYS = 8, 2
-"""Lines of such a place, and how many of them may hold inputs of a run at no cost."""
+_FREE_WAYS = 2
+"""Lines of one place of a core's first cache (`WAYS`) that may hold inputs of a run at no cost."""
 _KERNELS = ("depthwise_conv2d_rows__buffer", "conv2d_depthwise_pointwise__buffer")
 
 
@@ -62,7 +61,7 @@ def list_taps(
     at_sides = np.where(columns < run, runs, np.minimum(at_left.astype(np.float64) + at_right, runs))
     narrow, looped, asked = _count_ways(scalars, run, runs)
     channels = scalars["channels"]
-    places = _WAY_FLOATS // np.gcd(channels, _WAY_FLOATS)
+    places = WAY_FLOATS // np.gcd(channels, WAY_FLOATS)
     crowd = ((run - 1) * scalars["stride_w"] + scalars["kernel_w"]) / places
     is_split = channels % np.minimum(parameters["VECTOR"], info.vector_width) > 0
     return found | {
@@ -72,7 +71,7 @@ def list_taps(
         "looped_taps": taps * looped / runs,
         "asked_taps": taps * asked / runs,
         "split_taps": taps * is_split,
-        "crowded_taps": taps * (np.maximum(crowd - _FREE_WAYS, 0) / _WAYS),
+        "crowded_taps": taps * (np.maximum(crowd - _FREE_WAYS, 0) / WAYS),
     }
 
 
