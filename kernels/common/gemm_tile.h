@@ -13,6 +13,7 @@
 #ifndef VECTORS
 #define VECTORS 2
 #endif
+#include "common/cache_line.h"
 #include "common/tensor.h"
 #include "common/activate.h"
 #include "common/plain.h"
@@ -45,12 +46,9 @@
 #define START_ROW(m) EACH_IN_ROW(START_VECTOR, m)
 
 // One step of K: row m reads INPUT(m), by default at index k of its pointer p<m>; `weight` points at the step's row of
-// the panel; BEFORE_STEP may ask for weights ahead.
+// the panel.
 #ifndef INPUT
 #define INPUT(m) p##m[k]
-#endif
-#ifndef BEFORE_STEP
-#define BEFORE_STEP
 #endif
 #define LOAD_WEIGHT(v) const VEC w_##v = VLOAD(weight + v * VECTOR_STEP);
 #define STEP_VECTOR(m, v) a##m##_##v = fma(s##m, w_##v, a##m##_##v);
@@ -62,8 +60,8 @@
     REPEAT(MR, START_ROW)                  \
     weight += WEIGHT_STEP;
 #define ACCUMULATE(length)                 \
+    ALIGNED_LOOP                           \
     for (int k = 0; k < (length); ++k) {   \
-        BEFORE_STEP                        \
         EACH_VECTOR(LOAD_WEIGHT)           \
         REPEAT(MR, STEP_ROW)               \
         weight += WEIGHT_STEP;             \

@@ -12,6 +12,7 @@
 #ifndef NR
 #define NR 16
 #endif
+#include "common/cache_line.h"
 #include "common/tensor.h"
 #include "common/activate.h"
 #include "common/plain.h"
@@ -64,6 +65,7 @@
         LANE_3(a##m##_3 = fma(s, w_3, a##m##_3);) \
     }
 #define ACCUMULATE(length)                        \
+    ALIGNED_LOOP                                  \
     for (int k = 0; k < (length); ++k) {          \
         EACH_LANE(LOAD_WEIGHT)                    \
         REPEAT(MR, STEP_ROW)                      \

@@ -17,7 +17,6 @@
 #include "common/winograd_filters.h"
 #include "common/grid.h"
 
-#define LINE_FLOATS 16
 #define AIM_BLOCK(m) INPUTS_SPACE const float *p##m = tile_points + m * DEPTH;
 #define LOAD_PRODUCTS(m)                                                       \
     LANE_0(VEC a##m##_0 = VLOAD(tile_products + m * NR);)                      \

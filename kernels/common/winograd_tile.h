@@ -156,6 +156,7 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
     EACH_LANE(NO_BIAS)               \
     REPEAT(MR, START_ROW)            \
     REPEAT(MR, AIM_TILE)             \
+    ALIGNED_LOOP                     \
     for (int k = 0; k < depth; ++k) { \
         FETCH_WEIGHTS                \
         EACH_LANE(LOAD_WEIGHT)       \

@@ -50,8 +50,9 @@ static void copy_run(__local float *row, __global const float *src, int place, i
 #define KEEP_SUM_ROW(m) EACH_IN_ROW(KEEP_SUM, m)
 #if FETCH
 // While tiles work, the next panel's weights of this block come near: each tile asks for its share, a row every
-// `tiles` steps.
-#define ASK_AHEAD(v) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
+// `tiles` steps, and each of its lines once.
+#define ASK_AHEAD(v) \
+    if (v * VECTOR % LINE_FLOATS == 0) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
 #define FETCH_LINE                   \
     if (--steps_left == 0) {         \
         steps_left = tiles;          \
@@ -123,6 +124,7 @@ static void multiply_item(PARAMETERS, GRID_PLACE) {
                 } else {
                     REPEAT(MR, TAKE_SUM_ROW)
                 }
+                ALIGNED_LOOP
                 for (int k = 0; k < steps; ++k) {
                     FETCH_LINE
                     EACH_VECTOR(LOAD_WEIGHT)

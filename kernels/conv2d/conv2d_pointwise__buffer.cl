@@ -63,17 +63,36 @@
 #define LOWER_EVENLY(m) EACH_IN_ROW(LOWER_VECTOR, m)
 #define KEEP_EVENLY(m) EACH_IN_ROW(KEEP_VECTOR, m)
 
-// The sums of a tile; the first tiles of a panel ask together for the next one, a line a step.
+// The sums of a tile; the first tiles of a panel ask together for the next one: each of them for a vector a step, a line
+// at a time.
 #if FETCH
+#define TAKE_STEP                    \
+    EACH_VECTOR(LOAD_WEIGHT)         \
+    REPEAT(MR, STEP_ROW)             \
+    weight += WEIGHT_STEP;
+#define STEP_AT(place)               \
+    {                                \
+        const int k = line + place;  \
+        TAKE_STEP                    \
+    }
+#if VECTOR == 4
+#define STEPS_OF_LINE STEP_AT(0) STEP_AT(1) STEP_AT(2) STEP_AT(3)
+#elif VECTOR == 8
+#define STEPS_OF_LINE STEP_AT(0) STEP_AT(1)
+#else
+#define STEPS_OF_LINE STEP_AT(0)
+#endif
+#define LINE_STEPS (LINE_FLOATS / VECTOR)
 #define MULTIPLY                                                                                      \
     if (first < fetching_end) {                                                                       \
         __global const float *ahead = next_panel + (first - begin) / MR * group_inputs * VECTOR;      \
-        for (int k = 0; k < group_inputs; ++k) {                                                      \
-            __builtin_prefetch((const void *)(size_t)(ahead + k * VECTOR), 0, 2);                     \
-            EACH_VECTOR(LOAD_WEIGHT)                                                                  \
-            REPEAT(MR, STEP_ROW)                                                                      \
-            weight += WEIGHT_STEP;                                                                    \
+        int line = 0;                                                                                 \
+        ALIGNED_LOOP                                                                                  \
+        for (; line + LINE_STEPS <= group_inputs; line += LINE_STEPS) {                               \
+            __builtin_prefetch((const void *)(size_t)(ahead + line * VECTOR), 0, 2);                  \
+            STEPS_OF_LINE                                                                             \
         }                                                                                             \
+        for (int k = line; k < group_inputs; ++k) { TAKE_STEP }                                       \
     } else {                                                                                          \
         ACCUMULATE(group_inputs)                                                                      \
     }
