@@ -105,6 +105,21 @@ def test_long_products_of_few_pixels_are_blocked_where_registers_are_many() -> N
     assert rows == ["conv2d_blocked__buffer", "conv2d_pointwise__buffer"]
 
 
+@pytest.mark.parametrize("width", [8, 16])
+def test_blocks_of_weights_stay_in_the_first_cache(width: int) -> None:
+    case = sample(
+        Conv2d(kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1)),
+        {"x": (1, 512, 14, 14), "w": (512, 512, 3, 3)},
+        ("w",),
+        (1, 512, 7, 7),
+        "",
+    )
+    choice = choose(case.node, case.graph, device_info(width))
+    assert choice.implementation.name == "conv2d_blocked__buffer"
+    depth, panel = choice.parameters["DEPTH"], choice.parameters["VECTORS"] * width
+    assert 4 * depth * panel <= 24 << 10 < 4 * 2 * depth * panel
+
+
 def test_takes_what_was_measured_for_the_shape() -> None:
     case = conv(16, 64, 28)
     entry = entry_for(case, MR=2, NR=16, VECTOR=8)
