@@ -30,6 +30,7 @@ from codl.catalog.winograd_tile import (
     are_on_grid,
     depth_of,
     fits_local,
+    is_narrow,
     most_local_bytes,
     points_of,
     taps_of,
@@ -96,7 +97,7 @@ def choose_winograd(node: Node, graph: Graph, info: DeviceInfo) -> Mapping[Arran
     op = node.op
     if info.kind is not DeviceKind.CPU or not isinstance(op, Conv2d) or op.tile == (1, 1):
         return {}
-    if not has_constant_weights(node, graph):
+    if not has_constant_weights(node, graph) or is_narrow(node, graph):
         return {}
     inputs, (images, outputs, *image) = graph.shape(node.inputs[0])[1], graph.shape(node.output)
     lanes = max(4, min(16, info.vector_width))

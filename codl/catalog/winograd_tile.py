@@ -22,6 +22,8 @@ ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
     "VECTOR": (4, 8, 16),
 }
 """Allowed values of the parameters; NR is 1 to 3 vectors."""
+MOST_NARROW = 4
+"""Input channels up to which those of all parts of a window lie beside each other."""
 STEP_PADDING = 16
 """Floats behind each tile's transformed inputs of one point (TILE_STEP)."""
 _MOST_FILLING = 0.1
@@ -78,10 +80,21 @@ def are_filling(inputs: int, lanes: int) -> bool:
     return -inputs % lanes <= _MOST_FILLING * inputs
 
 
+def count_parts(op: Conv2d, tile: int) -> int:
+    """Return the parts of the window: of the taps that a stride reaches from each of its phases."""
+    sides = zip(op.kernel, op.stride, strict=True)
+    return prod(stride * -(-kernel // (stride * part_of(tile))) for kernel, stride in sides)
+
+
 def depth_of(node: Node, graph: Graph, *, tile: int, lanes: int) -> int:
     """Return the sums of one point: input channels, once for each part of the window."""
     assert isinstance(node.op, Conv2d)
-    return inputs_of(node, graph, lanes) * prod(-(-side // part_of(tile)) for side in node.op.kernel)
+    return inputs_of(node, graph, lanes) * count_parts(node.op, tile)
+
+
+def is_narrow(node: Node, graph: Graph) -> bool:
+    """Return whether input channels are so few that only those of several parts fill a vector."""
+    return graph.shape(node.inputs[0])[1] <= MOST_NARROW
 
 
 def taps_of(node: Node, graph: Graph) -> int:
@@ -174,7 +187,13 @@ def filter_transform(tile: int) -> npt.NDArray[np.float64]:
 
 
 def pack_filters(
-    weight: FloatArray, bias: FloatArray | None, *, tile: int, nr: int, inputs: int
+    weight: FloatArray,
+    bias: FloatArray | None,
+    *,
+    tile: int,
+    nr: int,
+    inputs: int,
+    stride: tuple[int, int] = (1, 1),
 ) -> FloatArray:
     """Return [ceil(OC / nr), 1 + points * depth, nr]: the bias, then the filters of each point, part by part.
 
@@ -184,12 +203,13 @@ def pack_filters(
         tile: Outputs along each side of a tile.
         nr: Output channels of a panel.
         inputs: Input channels, those that ``weight`` lacks filled up with zeros.
+        stride: Of the window; taps of one phase, every stride-th one, are parts of their own.
     """
     outputs, channels, *kernel = weight.shape
-    part = part_of(tile)
-    padding = [(0, 0), (0, inputs - channels), *((0, -side % part) for side in kernel)]
-    whole = np.pad(weight.astype(np.float64), padding)
-    parts = whole.reshape(*whole.shape[:2], whole.shape[2] // part, part, -1, part)
+    part, (down, right) = part_of(tile), stride
+    sides = ((0, -side % (part * step)) for side, step in zip(kernel, stride, strict=True))
+    whole = np.pad(weight.astype(np.float64), [(0, 0), (0, inputs - channels), *sides])
+    parts = whole.reshape(*whole.shape[:2], -1, part, down, whole.shape[3] // (part * right), part, right)
     matrix = filter_transform(tile)
-    points = np.einsum("ia,ocyaxb,jb->oijyxc", matrix, parts, matrix, optimize=True)
+    points = np.einsum("ia,ocyapxbq,jb->oijypxqc", matrix, parts, matrix, optimize=True)
     return pack_panels(points.astype(np.float32).reshape(outputs, -1), bias, groups=1, nr=nr)

@@ -10,6 +10,8 @@ _LEAST_CHANNELS = 16
 """Input channels below which the transforms cost more than the products they save; output channels, too, for
 windows of 3 x 3.
 """
+_MOST_FEW = 4
+"""Input channels up to which the windows of all phases and parts together fill vectors."""
 _LEAST_KERNEL = 3
 """Least side of a window that is computed so."""
 _LARGE, _THREE, _SMALL = 4, 3, 2
@@ -41,10 +43,19 @@ def _mark(node: Node, graph: Graph) -> Node:
 
 def _is_simple(op: Conv2d, node: Node, graph: Graph) -> bool:
     inputs, outputs = graph.shape(node.inputs[0])[1], graph.shape(node.output)[1]
-    is_wide = min(op.kernel) >= _LEAST_KERNEL and op.stride == op.dilation == (1, 1)
-    is_deep = inputs >= _LEAST_CHANNELS and (outputs >= _LEAST_CHANNELS or _is_large(op))
     is_constant = all(name in graph.constants for name in node.inputs[1 : 3 if op.has_bias else 2])
-    return is_wide and is_deep and is_constant and op.groups == 1
+    if not is_constant or op.groups != 1 or op.dilation != (1, 1) or min(op.kernel) < _LEAST_KERNEL:
+        return False
+    if inputs <= _MOST_FEW:
+        return outputs >= _LEAST_CHANNELS and _saves_half(op)
+    return op.stride == (1, 1) and inputs >= _LEAST_CHANNELS and (outputs >= _LEAST_CHANNELS or _is_large(op))
+
+
+def _saves_half(op: Conv2d) -> bool:
+    """Return whether tiles need at most half of the products of a window larger than 3 x 3."""
+    return _is_large(op) and 2 * min(_count_products(op, tile) for tile in (_LARGE, _THREE)) <= prod(
+        op.kernel
+    )
 
 
 def _is_large(op: Conv2d) -> bool:
@@ -63,6 +74,10 @@ def _choose_tile(op: Conv2d, node: Node, graph: Graph) -> Pair:
 
 
 def _count_products(op: Conv2d, tile: int) -> float:
-    """Return the products of an output and a channel: of all parts of the window, whole or filled up."""
+    """Return the products of an output and a channel: of all parts of the window, whole or filled up.
+
+    Taps of one phase, those that a stride reaches from it, are parts of their own.
+    """
     part = _POINTS + 1 - tile
-    return prod(-(-side // part) * _POINTS / tile for side in op.kernel)
+    sides = zip(op.kernel, op.stride, strict=True)
+    return prod(stride * -(-kernel // (stride * part)) * _POINTS / tile for kernel, stride in sides)

@@ -1,13 +1,19 @@
 """Convolutions of stride 1 by minimal filtering: fused in one launch, or staged in three."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, sums_of, tile_scalars
+from codl.catalog.rows.filtering import (
+    box_scalars,
+    list_operands,
+    names_of,
+    pack_points,
+    sums_of,
+    tile_scalars,
+)
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -29,12 +35,11 @@ from codl.catalog.winograd_tile import (
     fits_node,
     fused_floats,
     inputs_of,
-    pack_filters,
     points_of,
     staged_floats,
     taps_of,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
 
@@ -205,17 +210,10 @@ def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> d
     inputs = inputs_of(node, graph, parameters["VECTOR"])
     packed = PackedArg(
         key=f"{names!r}/winograd{tile}/nr{nr}/ic{inputs}",
-        pack=partial(_pack, names=names, tile=tile, nr=nr, inputs=inputs),
+        pack=partial(pack_points, names=names, tile=tile, nr=nr, inputs=inputs),
         panel_floats=nr * (1 + points_of(tile) * sums_of(node, graph, parameters)),
     )
     return list_operands(node, graph, tiles, packed)
-
-
-def _pack(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], tile: int, nr: int, inputs: int
-) -> FloatArray:
-    weight, *bias = (constants[name] for name in names)
-    return pack_filters(weight, bias[0] if bias else None, tile=tile, nr=nr, inputs=inputs)
 
 
 def _count_bytes(
