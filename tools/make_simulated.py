@@ -42,8 +42,14 @@ TOTALS_MS: Mapping[DeviceKind, Sequence[float]] = {
 _TRANSFORM_BYTES_PER_US = 112 * 112 * 32 * 4 / 2 / 50
 _MAP_US, _UNMAP_US, _MEETING_US, _MEETING_BOUND_US = 70.0, 3.0, 850.0, 1000.0
 _LARGEST = 1e12
-WINDOWS = ("conv2d_gemm", "conv2d_winograd", "conv_transpose2d")
-"""Beginnings of the names of rows whose arithmetic is mostly that of windows of several pixels."""
+WINDOWS = (
+    "conv2d_gemm",
+    *(f"conv2d_winograd_{way}" for way in ("fused", "staged", "streamed")),
+    "conv_transpose2d",
+)
+"""Beginnings of the names of rows whose arithmetic is mostly that of windows of several pixels, but for those
+over few channels.
+"""
 
 MOVES = ("layout_", "reshape_")
 """Beginnings of the names of rows that compute nothing."""
