@@ -51,10 +51,11 @@ def main() -> int:
         return 0
     for folder in sorted(path.parent for path in ROOT.glob(f"profiles/*/{PREDICTORS_FILE}")):
         profile = load_profile(folder)
-        missing = [name for name in profile.find_stale() if name not in profile.rows]
-        stale = [name for name in profile.find_stale() if name in profile.rows]
-        for name in missing:
-            print(f"{folder.name}: {name} is not known")
+        wanted = profile.find_stale()
+        stale = [name for name in wanted if name in profile.rows]
+        for name in wanted:
+            if name not in profile.rows:
+                print(f"{folder.name}: {name} is not known")
         if not stale:
             continue
         cases = json.dumps({"profile": str(folder), "cases": list(list_cases(folder, stale))})
