@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.gemm_tile import FEW_REGISTERS
-from codl.catalog.rows.windows import has_constant_weights
+from codl.catalog.rows.windows import has_constant_weights, is_narrow
 from codl.catalog.spec import Parameters, can_fetch, ceil_div
 from codl.catalog.winograd_costs import FAR_MOVED_COST, FEW, MANY, MOVED_COST, READ_COST, Costs
 from codl.catalog.winograd_layer import Layer, list_sizes
@@ -30,7 +30,6 @@ from codl.catalog.winograd_tile import (
     are_on_grid,
     depth_of,
     fits_local,
-    is_narrow,
     most_local_bytes,
     points_of,
     taps_of,
@@ -72,7 +71,14 @@ _LEAST_STEP = 10
 """Products in flight below which a step of a register tile takes no less.
 
 Source:
-    2 cores of a Zen 3, 14 x 14 of 256 and 512 channels: 4 x 16 takes 1.13 of the time of 4 x 24.
+    2 cores of a Zen 3, 14 x 14 of 256 and 512 channels, staged: 4 x 16 takes 1.13 of the time of 4 x 24.
+"""
+_LEAST_STREAMED_STEP = {2: 10, 4: 8}
+"""By sides of tiles, the same where filters are transformed when they are read.
+
+Source:
+    As above, both CPU drivers, 13 x 13 and 14 x 14 of 256 to 512 channels in tiles of 4, 4 x 16 against 6 x
+    16 and 4 x 24: 0.88 to 0.99; 7 x 7 of 224 and 320 in tiles of 2: 1.02 to 1.15.
 """
 _FETCHED_BYTES = 512 << 10
 """Filters from which on they are asked for ahead: less lies in a core's own cache.
@@ -216,8 +222,8 @@ class _Streamed:
     points: IntArray
     sides: IntArray
     """Place among the sides of tiles."""
-    sums: npt.NDArray[np.float64]
-    """Work through memory of each step."""
+    steps: npt.NDArray[np.float64]
+    """Work of a step of K, with what passes through memory for it."""
 
 
 @lru_cache(maxsize=64)
@@ -232,13 +238,14 @@ def _list_streamed(
     ]
     arrays: dict[str, Any] = {name: np.array([sizes[name] for sizes in each]) for name in each[0]}
     height, vectors = arrays["MR"], arrays["NR"] // lanes
+    least = np.array([_LEAST_STREAMED_STEP[sizes["TILE"]] for sizes in each])
     return _Streamed(
         each=each,
         arrays=arrays,
         vectors=vectors,
         points=np.asarray(points_of(arrays["TILE"])),
         sides=np.searchsorted(-np.array(tiles), -arrays["TILE"]),
-        sums=2 * height * vectors / arrays["DEPTH"],
+        steps=np.maximum(height * vectors, least) + 2 * height * vectors / arrays["DEPTH"] + costs.step,
     )
 
 
@@ -265,8 +272,7 @@ def _choose_streamed(layer: Layer, amounts: Sequence[_Amounts], read: float) -> 
     item_tiles, items = share_tiles(
         bands, layer.images * panels, sizes, local_bytes=layer.local_bytes, units=layer.units
     )
-    step = np.maximum(height * vectors, _LEAST_STEP) + known.sums + costs.step
-    products = item_tiles / height * step + FILTER_PRODUCTS * vectors
+    products = item_tiles / height * known.steps + FILTER_PRODUCTS * vectors
     work = 2 * lanes * points * depths * products * items * layer.units
     work += FLOAT_BYTES * read * depths * TAPS * outputs + transforms
     moved = (points * layer.images * bands * height * depths).tolist()

@@ -22,8 +22,6 @@ ALLOWED_WINOGRAD: Mapping[str, tuple[int, ...]] = {
     "VECTOR": (4, 8, 16),
 }
 """Allowed values of the parameters; NR is 1 to 3 vectors."""
-MOST_NARROW = 4
-"""Input channels up to which those of all parts of a window lie beside each other."""
 STEP_PADDING = 16
 """Floats behind each tile's transformed inputs of one point (TILE_STEP)."""
 _MOST_FILLING = 0.1
@@ -90,11 +88,6 @@ def depth_of(node: Node, graph: Graph, *, tile: int, lanes: int) -> int:
     """Return the sums of one point: input channels, once for each part of the window."""
     assert isinstance(node.op, Conv2d)
     return inputs_of(node, graph, lanes) * count_parts(node.op, tile)
-
-
-def is_narrow(node: Node, graph: Graph) -> bool:
-    """Return whether input channels are so few that only those of several parts fill a vector."""
-    return graph.shape(node.inputs[0])[1] <= MOST_NARROW
 
 
 def taps_of(node: Node, graph: Graph) -> int:

@@ -59,13 +59,13 @@
     EACH_VECTOR(LOAD_BIAS)                 \
     REPEAT(MR, START_ROW)                  \
     weight += WEIGHT_STEP;
+#define TAKE_STEP                          \
+    EACH_VECTOR(LOAD_WEIGHT)               \
+    REPEAT(MR, STEP_ROW)                   \
+    weight += WEIGHT_STEP;
 #define ACCUMULATE(length)                 \
     ALIGNED_LOOP                           \
-    for (int k = 0; k < (length); ++k) {   \
-        EACH_VECTOR(LOAD_WEIGHT)           \
-        REPEAT(MR, STEP_ROW)               \
-        weight += WEIGHT_STEP;             \
-    }
+    for (int k = 0; k < (length); ++k) { TAKE_STEP }
 
 // Stores lanes [low, high) of one vector through any epilogue. Out of line: with its many cases around the named
 // vectors, Intel's compiler keeps the tile out of registers.

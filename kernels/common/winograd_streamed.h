@@ -31,7 +31,7 @@ static __attribute__((noinline)) void add_products(PRODUCTS_SPACE float *tile_pr
                                                    __global const float *ahead, int lines) {
 #if FETCH
     for (int line = 0; line < lines; ++line)
-        __builtin_prefetch((const void *)(size_t)(ahead + line * LINE_FLOATS), 0, 2);
+        ASK_LINE(ahead + line * LINE_FLOATS)
 #endif
     REPEAT(MR, LOAD_PRODUCTS)
     REPEAT(MR, AIM_BLOCK)

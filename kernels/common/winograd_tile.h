@@ -120,7 +120,7 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
 
 // The products of MR tiles with one panel of filters at one point: sums over `depth`, kept for the transform.
 // AIM_FETCH goes before it: each of a panel's `blocks` register tiles asks for its share of the filters at `next`, a row
-// every `blocks` steps. All vectors of a row have to be asked for: lines that are left out come one by one, for
+// every `blocks` steps. All lines of a row have to be asked for: those that are left out come one by one, for
 // processors then see no walk to follow. So have steps between rows: what is asked for faster than memory delivers
 // holds up the loads of what is near.
 #if FETCH
@@ -128,7 +128,7 @@ static __attribute__((noinline)) void transform_tile(INPUTS_SPACE float *points,
     const int fetch_steps = (blocks);  \
     __global const float *ahead = (next) + (block) * ((depth + fetch_steps - 1) / fetch_steps) * NR;
 #define ASK_AHEAD(v) \
-    if (v * VECTOR < NR) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
+    if (v * VECTOR < NR) ASK_VECTOR(v)
 #define START_FETCH int steps_left = 1;
 #define FETCH_WEIGHTS                    \
     if (--steps_left == 0) {             \

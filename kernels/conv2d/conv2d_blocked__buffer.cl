@@ -51,12 +51,10 @@ static void copy_run(__local float *row, __global const float *src, int place, i
 #if FETCH
 // While tiles work, the next panel's weights of this block come near: each tile asks for its share, a row every
 // `tiles` steps, and each of its lines once.
-#define ASK_AHEAD(v) \
-    if (v * VECTOR % LINE_FLOATS == 0) __builtin_prefetch((const void *)(size_t)(ahead + v * VECTOR), 0, 2);
 #define FETCH_LINE                   \
     if (--steps_left == 0) {         \
         steps_left = tiles;          \
-        EACH_VECTOR(ASK_AHEAD)       \
+        EACH_VECTOR(ASK_VECTOR)      \
         ahead += PANEL;              \
     }
 #else
@@ -127,9 +125,7 @@ static void multiply_item(PARAMETERS, GRID_PLACE) {
                 ALIGNED_LOOP
                 for (int k = 0; k < steps; ++k) {
                     FETCH_LINE
-                    EACH_VECTOR(LOAD_WEIGHT)
-                    REPEAT(MR, STEP_ROW)
-                    weight += PANEL;
+                    TAKE_STEP
                 }
                 REPEAT(MR, KEEP_SUM_ROW)
             }

@@ -11,11 +11,14 @@
 //             panels of the launch, panels, outputs and inputs of a group, image size, window, epilogue
 // Launch      grid (ceil(rows * columns / MR / item_tiles), ceil(panels / item_panels), images)   local (1, 1, 1)
 // Parameters  MR 1 2 4 6 8 10 12 14 pixels; NR 4 8 12 16 24 32 48 64 channels, one to four vectors;
-//             VECTOR 4 8 16 lanes
+//             VECTOR 4 8 16 lanes; FETCH 0 1 whether inputs are asked for ahead
 // Tested by   tests/kernels/test_conv2d.py
 //
 // Pixels are those of the box in row-major order, and tiles begin at its first: no output's bits depend on its
 // tile. Panels lie on the whole tensor's grid and never straddle groups.
+#ifndef FETCH
+#define FETCH 0
+#endif
 #include "common/register_tile.h"
 #include "common/grid.h"
 
@@ -34,6 +37,18 @@
 #define AIM_EDGE(m)                                                                       \
     p##m = (uint)(y##m + tap_y) < (uint)in_h && (uint)(x##m + tap_x) < (uint)in_w         \
         ? image + (at##m + tap) : zeros;
+// Each row of taps begins MR walks through memory, which a core sees as such only after some misses: their first lines
+// are asked for while the row before is summed, in the last row those of the next tile.
+#if FETCH
+#define ASK_WALK(m)                         \
+    ASK_NEAR_LINE(image + (at##m + next))   \
+    ASK_NEAR_LINE(image + (at##m + next + LINE_FLOATS))
+#define FETCH_WALKS                                                                                             \
+    const int next = kh + 1 < kernel_h ? (kh + 1) * dilation_h * src_h : MR * stride_w * src_w;                 \
+    REPEAT(MR, ASK_WALK)
+#else
+#define FETCH_WALKS
+#endif
 #define STORE_PIXEL(m)                                                                    \
     if (left > m) {                                                                       \
         __global float *d##m = dst + AT(dst, n, oh, ow, channel);                         \
@@ -81,6 +96,7 @@ static void multiply_item(PARAMETERS, GRID_PLACE) {
             START_TILE(weight)
             weight += NR;
             for (int kh = 0; kh < kernel_h; ++kh) {
+                FETCH_WALKS
                 for (int kw = 0; kw < taps; ++kw) {
                     const int tap_y = kh * dilation_h, tap_x = kw * dilation_w;
                     const int tap = tap_y * src_h + tap_x * src_w;

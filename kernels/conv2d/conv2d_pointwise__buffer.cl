@@ -46,8 +46,8 @@
         STORE_PIXEL_ROW(m)                                    \
     }
 
-// The pixels of a whole tile on a line lie evenly, so that nothing is asked of each; `from`, `to` and `with` are where
-// the first one lies. Its bits are those of STORE_PLAIN_ROW.
+// The pixels of a whole tile on a line, or in one row of the box, lie evenly, so that nothing is asked of each; `from`,
+// `to` and `with` are where the first one lies. Its bits are those of STORE_PLAIN_ROW.
 #define AIM_EVENLY(m) __global const float *p##m = from + m * from_step;
 #define ADD_EVENLY(m)                                         \
     {                                                         \
@@ -66,10 +66,6 @@
 // The sums of a tile; the first tiles of a panel ask together for the next one: each of them for a vector a step, a line
 // at a time.
 #if FETCH
-#define TAKE_STEP                    \
-    EACH_VECTOR(LOAD_WEIGHT)         \
-    REPEAT(MR, STEP_ROW)             \
-    weight += WEIGHT_STEP;
 #define STEP_AT(place)               \
     {                                \
         const int k = line + place;  \
@@ -89,7 +85,7 @@
         int line = 0;                                                                                 \
         ALIGNED_LOOP                                                                                  \
         for (; line + LINE_STEPS <= group_inputs; line += LINE_STEPS) {                               \
-            __builtin_prefetch((const void *)(size_t)(ahead + line * VECTOR), 0, 2);                  \
+            ASK_LINE(ahead + line * VECTOR)                                                           \
             STEPS_OF_LINE                                                                             \
         }                                                                                             \
         for (int k = line; k < group_inputs; ++k) { TAKE_STEP }                                       \
@@ -142,32 +138,34 @@ static PLACE_APART void multiply_item(PARAMETERS, GRID_PLACE) {
 #endif
         const bool is_plain = IS_PLAIN_EPILOGUE && low <= start_0 &&
                               high >= min(first_channel + PANEL, group_outputs) && group_outputs >= VECTOR;
-        int first = begin;
-        if (is_line && is_plain) {
-            PLAIN_BOUNDS
-            const int from_step = stride_w * src_w;
-            __global const float *from = inputs + AT(src, n, row_begin * stride_h, col_begin * stride_w, 0);
-            __global const float *with = others + AT(residual, n, row_begin, col_begin, 0) + first * residual_w;
-            __global float *to = outputs + AT(dst, n, row_begin, col_begin, 0) + first * dst_w;
-            from += first * from_step;
-            for (; first + MR <= end; first += MR) {
-                __global const float *weight = panel_weights;
-                REPEAT(MR, AIM_EVENLY)
-                START_TILE
-                MULTIPLY
-                if (residual_order != RESIDUAL_NONE) { REPEAT(MR, ADD_EVENLY) }
-                if (activation == ACTIVATION_LEAKY_RELU) { REPEAT(MR, BEND_EVENLY) }
-                REPEAT(MR, RAISE_EVENLY)
-                if (is_clip) { REPEAT(MR, LOWER_EVENLY) }
-                REPEAT(MR, KEEP_EVENLY)
-                from += MR * from_step;
-                with += MR * residual_w;
-                to += MR * dst_w;
-            }
-        }
-        for (; first < end; first += MR) {
-            const int left = pixels - first;
+        const int from_step = stride_w * src_w;
+        for (int first = begin; first < end;) {
             int oh = row_begin + first / columns, ow = col_begin + first % columns;
+            if (is_plain) {
+                PLAIN_BOUNDS
+                const int evenly_end = is_line ? end : min(end, first + col_end - ow);
+                __global const float *from = inputs + AT(src, n, oh * stride_h, ow * stride_w, 0);
+                __global const float *with = others + AT(residual, n, oh, ow, 0);
+                __global float *to = outputs + AT(dst, n, oh, ow, 0);
+                for (; first + MR <= evenly_end; first += MR) {
+                    __global const float *weight = panel_weights;
+                    REPEAT(MR, AIM_EVENLY)
+                    START_TILE
+                    MULTIPLY
+                    if (residual_order != RESIDUAL_NONE) { REPEAT(MR, ADD_EVENLY) }
+                    if (activation == ACTIVATION_LEAKY_RELU) { REPEAT(MR, BEND_EVENLY) }
+                    REPEAT(MR, RAISE_EVENLY)
+                    if (is_clip) { REPEAT(MR, LOWER_EVENLY) }
+                    REPEAT(MR, KEEP_EVENLY)
+                    from += MR * from_step;
+                    with += MR * residual_w;
+                    to += MR * dst_w;
+                    ow += MR;
+                }
+                if (first >= end) break;
+                if (!is_line && ow == col_end) continue;
+            }
+            const int left = pixels - first;
             REPEAT(MR, DECLARE_PIXEL)
             if (is_line || ow + MR <= col_end) {
                 const int from = AT(src, n, oh * stride_h, ow * stride_w, 0);
@@ -189,6 +187,7 @@ static PLACE_APART void multiply_item(PARAMETERS, GRID_PLACE) {
 #define STORE_PIXEL_ROW STORE_ANY_ROW
                 REPEAT(MR, STORE_PIXEL)
             }
+            first += MR;
         }
     }
 }

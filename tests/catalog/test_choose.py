@@ -122,17 +122,20 @@ def test_blocks_of_weights_stay_in_the_first_cache(width: int) -> None:
 
 def test_takes_what_was_measured_for_the_shape() -> None:
     case = conv(16, 64, 28)
-    entry = entry_for(case, MR=2, NR=16, VECTOR=8)
+    entry = entry_for(case, MR=2, NR=16, VECTOR=8, FETCH=0)
 
     choice = explain_choice(case.node, case.graph, device_info(16), database_of(entry))
 
     assert (choice.rung, choice.entry) == (Rung.EXACT, entry)
-    assert choice.selection.parameters == {"MR": 2, "NR": 16, "VECTOR": 8}
+    assert choice.selection.parameters == {"MR": 2, "NR": 16, "VECTOR": 8, "FETCH": 0}
 
 
 def test_takes_what_was_measured_nearby() -> None:
     case, near, nearer = conv(16, 64, 28), conv(16, 128, 28), conv(16, 60, 28)
-    entries = entry_for(near, MR=2, NR=16, VECTOR=8), entry_for(nearer, MR=4, NR=32, VECTOR=16)
+    entries = (
+        entry_for(near, MR=2, NR=16, VECTOR=8, FETCH=0),
+        entry_for(nearer, MR=4, NR=32, VECTOR=16, FETCH=0),
+    )
 
     choice = explain_choice(case.node, case.graph, device_info(16), database_of(*entries))
 
@@ -150,10 +153,10 @@ def test_far_shapes_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("row", "tile"),
     [
-        ("conv2d_gemm__buffer", {"MR": 3, "NR": 32, "VECTOR": 16}),
-        ("conv2d_gemm__buffer", {"MR": 14, "NR": 64, "VECTOR": 16}),
-        ("conv2d_gemm__buffer", {"MR": 6, "NR": 32}),
-        ("conv2d_gemm__buffer", {"MR": 6, "NR": 32, "VECTOR": 16, "DEBUG": 1}),
+        ("conv2d_gemm__buffer", {"MR": 3, "NR": 32, "VECTOR": 16, "FETCH": 0}),
+        ("conv2d_gemm__buffer", {"MR": 14, "NR": 64, "VECTOR": 16, "FETCH": 0}),
+        ("conv2d_gemm__buffer", {"MR": 6, "NR": 32, "FETCH": 0}),
+        ("conv2d_gemm__buffer", {"MR": 6, "NR": 32, "VECTOR": 16, "FETCH": 0, "DEBUG": 1}),
         ("depthwise_conv2d_rows__buffer", {"MR": 6, "NR": 16, "VECTOR": 16}),
         ("pool2d_direct__buffer", {"AVERAGE": 0, "VECTOR": 16}),
     ],

@@ -28,7 +28,7 @@ def entry_for(case: Sample, implementation: str = GEMM, *, seconds: float = 1e-3
     return Entry(
         key=make_shape_key(case.node, case.graph),
         implementation=implementation,
-        parameters=tile or {"MR": 6, "NR": 64, "VECTOR": 16},
+        parameters=tile or {"MR": 6, "NR": 64, "VECTOR": 16, "FETCH": 0},
         seconds=seconds,
         bound_seconds=seconds / 2,
         candidates=60,

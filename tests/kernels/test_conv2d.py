@@ -1,5 +1,6 @@
 """Implicit-GEMM convolution on every device: tile edges, windows, groups, epilogues, cuts."""
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -8,20 +9,22 @@ from onnx import helper
 
 from codl.catalog.choose import choose
 from codl.catalog.rows.conv2d import IMPLEMENTATIONS
-from codl.catalog.spec import Selection
+from codl.catalog.spec import Selection, can_fetch
 from codl.devices.opencl import Device
-from codl.ir.graph import Graph
-from codl.ir.ops import Activation, ActivationKind, Epilogue
+from codl.ir.graph import Graph, Shape
+from codl.ir.ops import Activation, ActivationKind, Conv2d, Epilogue, Pads
 from codl.ir.regions import Boxes, Region
+from tests.catalog.nodes import device_info, sample
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import EPILOGUES, assert_right, cut, run_node, run_onnx
 
 (ROW,) = IMPLEMENTATIONS
 
 
-def tile(mr: int, nr: int, vector: int) -> Selection:
+def tile(mr: int, nr: int, vector: int, *, fetch: int = 0) -> Selection:
     """Return the row with these parameters."""
-    return Selection(implementation=ROW, parameters={"MR": mr, "NR": nr, "VECTOR": vector})
+    parameters = {"MR": mr, "NR": nr, "VECTOR": vector, "FETCH": fetch}
+    return Selection(implementation=ROW, parameters=parameters)
 
 
 def usual(device: Device, graph: Graph) -> Selection:
@@ -103,6 +106,34 @@ def test_every_tile_gives_the_same_bits(device: Device, parameters: tuple[int, i
     other = run_node(device, graph, feeds, selection=tile(*parameters))
     np.testing.assert_array_equal(usual, other)
     assert_right(device, graph, feeds, reference, selection=tile(*parameters))
+
+
+@pytest.mark.parametrize("pads", [(1, 1, 1, 1), (0, 0, 0, 0)], ids=["padded", "inner"])
+def test_asking_for_inputs_ahead_keeps_bits(device: Device, pads: Pads) -> None:
+    if not can_fetch(device.info):
+        pytest.skip("the device knows no way to ask for memory ahead")
+    graph, feeds, reference = build(Case(image=(9, 21), inputs=40, outputs=35, stride=(2, 2), pads=pads))
+    plain, fetching = tile(4, 16, 8), tile(4, 16, 8, fetch=1)
+    value = run_node(device, graph, feeds, selection=fetching)
+    np.testing.assert_array_equal(value, run_node(device, graph, feeds, selection=plain))
+    slices = [*cut(reference.shape, 1, [9]), *cut(reference.shape, 2, [2]), *cut(reference.shape, 3, [5])]
+    assert_right(device, graph, feeds, reference, slices=slices, selection=fetching)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "size", "kernel", "is_asked"),
+    [(128, 56, 3, True), (128, 28, 3, False), (128, 56, 1, False), (8, 256, 3, False)],
+    ids=["far", "near", "no-window", "short-walks"],
+)
+def test_asks_for_inputs_that_no_core_keeps(inputs: int, size: int, kernel: int, is_asked: bool) -> None:
+    shapes: dict[str, Shape] = {"x": (1, inputs, size, size), "w": (64, inputs, kernel, kernel)}
+    pads = (kernel // 2,) * 4
+    case = sample(Conv2d(kernel=(kernel, kernel), pads=pads), shapes, ("w",), (1, 64, size, size), "")
+    for width, asks in ((8, is_asked), (16, False)):
+        info = replace(device_info(width), driver="pocl")
+        parameters = ROW.accepts(case.node, case.graph, info)
+        assert parameters is not None
+        assert parameters["FETCH"] == asks
 
 
 @pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)

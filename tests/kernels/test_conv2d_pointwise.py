@@ -67,6 +67,7 @@ CASES = {
     "strided": pointwise((9, 7), 8, 16, stride=(2, 2)),
     "strided-down": pointwise((11, 6), 8, 20, stride=(3, 1)),
     "strided-across": pointwise((6, 11), 8, 20, stride=(1, 3)),
+    "strided-long-rows": pointwise((5, 61), 8, 36, stride=(2, 2)),
     "groups-narrow": pointwise((10, 9), 12, 20, groups=4),
     "groups-of-a-vector": pointwise((6, 7), 12, 64, groups=4),
     "groups-beyond-a-vector": pointwise((6, 7), 10, 68, groups=2),
@@ -146,9 +147,13 @@ def test_asking_for_weights_ahead_keeps_bits(device: Device, image: Pair) -> Non
     assert_right(device, graph, feeds, reference, slices=slices, selection=fetching)
 
 
+@pytest.mark.parametrize(
+    ("image", "stride"),
+    [pytest.param((4, 5), (1, 1), id="line"), pytest.param((3, 53), (2, 2), id="rows")],
+)
 @pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)
-def test_epilogues(device: Device, epilogue: Epilogue) -> None:
-    graph, feeds, reference = build(pointwise((4, 5), 6, 35, epilogue=epilogue))
+def test_epilogues(device: Device, epilogue: Epilogue, image: Pair, stride: Pair) -> None:
+    graph, feeds, reference = build(pointwise(image, 6, 35, stride=stride, epilogue=epilogue))
     slices = [*cut(reference.shape, 1, [3, 16, 18]), *cut(reference.shape, 2, [1])]
     assert_right(device, graph, feeds, reference, slices=slices)
 

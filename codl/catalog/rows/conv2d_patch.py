@@ -7,7 +7,14 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import box_scalars, has_constant_weights, image_args, pack_taps
+from codl.catalog.rows.windows import (
+    box_scalars,
+    has_constant_weights,
+    image_args,
+    is_narrow,
+    pack_taps,
+    window_scalars,
+)
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -22,8 +29,6 @@ from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, input_boxes
 from codl.machine import DeviceInfo
 
-_MOST_INPUTS = 4
-"""Input channels up to which windows are so short that edges cost more than a copy."""
 _MOST_PATCH_BYTES = 256 << 10
 """Most bytes of a patch: a part of a core's cache."""
 
@@ -32,10 +37,9 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     op = node.op
     if not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
         return None
-    _, inputs, _, _ = graph.shape(node.inputs[0])
-    if op.groups != 1 or inputs > _MOST_INPUTS or op.kernel[1] == 1 or op.dilation != (1, 1):
+    if op.groups != 1 or not is_narrow(node, graph) or op.kernel[1] == 1 or op.dilation != (1, 1):
         return None
-    _, outputs, _, width = graph.shape(node.output)
+    inputs, (_, outputs, _, width) = graph.shape(node.inputs[0])[1], graph.shape(node.output)
     patch_bytes = op.kernel[0] * ((width - 1) * op.stride[1] + op.kernel[1]) * inputs * FLOAT_BYTES
     if patch_bytes > min(info.local_memory_bytes, _MOST_PATCH_BYTES):
         return None
@@ -80,19 +84,8 @@ def _describe(
                 **box_scalars(begin, end, has_row_end=False),
                 "panel_begin": panel_begin,
                 "panels": panels,
-                **constants_like(
-                    out,
-                    inputs=x[1],
-                    outputs=shape[1],
-                    in_h=x[2],
-                    in_w=x[3],
-                    kernel_h=op.kernel[0],
-                    kernel_w=op.kernel[1],
-                    stride_h=op.stride[0],
-                    stride_w=op.stride[1],
-                    pad_h=op.pads[0],
-                    pad_w=op.pads[1],
-                ),
+                **constants_like(out, inputs=x[1], outputs=shape[1]),
+                **window_scalars(node, graph, out, has_dilation=False),
                 **epilogue_scalars(node.epilogue, out.count),
             },
             busiest_flops=busiest_share(

@@ -7,7 +7,7 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, pack_points
-from codl.catalog.rows.windows import has_constant_weights
+from codl.catalog.rows.windows import has_constant_weights, is_narrow, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -23,7 +23,6 @@ from codl.catalog.winograd_tile import (
     are_on_grid,
     count_parts,
     cover,
-    is_narrow,
     most_local_bytes,
     part_of,
     points_of,
@@ -61,8 +60,6 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
         return None
     _, outputs, _, columns = graph.shape(node.output)
     lanes = max(4, min(8, info.vector_width))
-    while lanes > 4 and outputs <= lanes // 2:
-        lanes //= 2
     panel = lanes * min(_VECTORS, -(-outputs // lanes))
     sizes = ({"TILE": op.tile[0], "MR": height, "NR": panel, "VECTOR": lanes} for height in _HEIGHTS)
     fitting = [parameters for parameters in sizes if _fits(node, graph, info, parameters)]
@@ -123,7 +120,7 @@ def _describe(
     blocks = run // parameters["MR"]
     global_size = np.stack([rows, ceil_div(tiles.in_row, run), tiles.images], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
-    _, channels, height, width = graph.shape(node.inputs[0])
+    channels = graph.shape(node.inputs[0])[1]
     read = input_boxes(node, graph, out)[0].size + (out.size if node.residual else 0)
     panel = nr * (1 + points * depth)
     names = names_of(node)
@@ -136,10 +133,11 @@ def _describe(
             pack=partial(pack_points, names=names, tile=tile, nr=nr, inputs=channels, stride=op.stride),
             panel_floats=panel,
         ),
+        zeros=0,
     )
     return (
         LaunchBatch(
-            **{**operands, "zeros": 0},
+            **operands,
             entry="conv2d_winograd_patch__buffer",
             global_size=global_size,
             steals=True,
@@ -149,18 +147,8 @@ def _describe(
                 "run_tiles": run,
                 "panels": tiles.panels,
                 "row_tiles": tiles.in_row,
-                **constants_like(
-                    out,
-                    channels=channels,
-                    in_h=height,
-                    in_w=width,
-                    kernel_h=op.kernel[0],
-                    kernel_w=op.kernel[1],
-                    stride_h=op.stride[0],
-                    stride_w=op.stride[1],
-                    pad_h=op.pads[0],
-                    pad_w=op.pads[1],
-                ),
+                **constants_like(out, channels=channels),
+                **window_scalars(node, graph, out, has_dilation=False),
                 **epilogue_scalars(node.epilogue, out.count),
             },
             busiest_flops=busiest_share(

@@ -13,8 +13,18 @@ from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import Conv2d, Pair
 
 
-def list_operands(node: Node, graph: Graph, tiles: Tiles, packed: PackedArg) -> dict[str, Any]:
-    """Return the facts of a launch that say what it reads and writes."""
+def list_operands(
+    node: Node, graph: Graph, tiles: Tiles, packed: PackedArg, *, zeros: int | None = None
+) -> dict[str, Any]:
+    """Return the facts of a launch that say what it reads and writes.
+
+    Args:
+        node: The operator.
+        graph: Where its shapes are found.
+        tiles: Of the launch.
+        packed: Its filters.
+        zeros: Floats that padding reads; as many as there are input channels when None.
+    """
     shape, x = graph.shape(node.output), graph.shape(node.inputs[0])
     return {
         "tensors": (
@@ -25,7 +35,7 @@ def list_operands(node: Node, graph: Graph, tiles: Tiles, packed: PackedArg) -> 
         "packed": (packed,),
         "panel_begin": tiles.panel_begin,
         "panel_end": tiles.panel_end,
-        "zeros": x[1],
+        "zeros": x[1] if zeros is None else zeros,
     }
 
 

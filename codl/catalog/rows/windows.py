@@ -10,6 +10,9 @@ from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import Conv2d, ConvTranspose2d
 from codl.ir.regions import Boxes, IntArray
 
+_MOST_NARROW = 4
+"""Input channels up to which windows are copied, and all parts of a window lie beside each other."""
+
 
 def constant_names(node: Node, op: Conv2d | ConvTranspose2d) -> tuple[str, ...]:
     """Return the names of weight and, if there is one, bias."""
@@ -20,6 +23,11 @@ def has_constant_weights(node: Node, graph: Graph) -> bool:
     """Return whether ``node`` is a convolution whose weight and bias can be packed."""
     op = node.op
     return isinstance(op, Conv2d) and all(name in graph.constants for name in constant_names(node, op))
+
+
+def is_narrow(node: Node, graph: Graph) -> bool:
+    """Return whether a convolution's input channels are so few that alone they fill no vector."""
+    return graph.shape(node.inputs[0])[1] <= _MOST_NARROW
 
 
 def pack_taps(node: Node, graph: Graph, parameters: Parameters) -> PackedArg:
@@ -95,11 +103,19 @@ def box_scalars(begin: IntArray, end: IntArray, *, has_row_end: bool = True) -> 
     return {**scalars, "col_end": end[:, 2], "channel_end": end[:, 3]}
 
 
-def window_scalars(node: Node, graph: Graph, out: Boxes) -> dict[str, Scalar]:
-    """Return image size and window as every kernel takes them, repeated for every candidate."""
+def window_scalars(node: Node, graph: Graph, out: Boxes, *, has_dilation: bool = True) -> dict[str, Scalar]:
+    """Return image size and window as every kernel takes them, repeated for every candidate.
+
+    Args:
+        node: The operator.
+        graph: Where its shapes are found.
+        out: The candidates.
+        has_dilation: Whether the kernel knows of dilation.
+    """
     op = node.op
     assert isinstance(op, Conv2d | ConvTranspose2d)
     _, _, height, width = graph.shape(node.inputs[0])
+    dilation = {"dilation_h": op.dilation[0], "dilation_w": op.dilation[1]} if has_dilation else {}
     return constants_like(
         out,
         in_h=height,
@@ -108,8 +124,7 @@ def window_scalars(node: Node, graph: Graph, out: Boxes) -> dict[str, Scalar]:
         kernel_w=op.kernel[1],
         stride_h=op.stride[0],
         stride_w=op.stride[1],
-        dilation_h=op.dilation[0],
-        dilation_w=op.dilation[1],
+        **dilation,
         pad_h=op.pads[0],
         pad_w=op.pads[1],
     )
