@@ -3,7 +3,8 @@
 A profile's row is bound to the files that describe its launches: any edit of those makes it stale, also one
 that counts as before. This counts what a profile's rows ask of the workload's layers, whole and cut, in an
 older checkout and in this one, with the same parameters. Rows whose kernels are the same and whose features
-are equal bit by bit get the digest of today, if the profile was of the older checkout. With `--carry` so do
+are equal bit by bit get the digest of today, if the profile was of the older checkout. Kernels are the same
+that come out of the C preprocessor alike, with all parameters counted. With `--carry` so do
 rows whose kernels were edited: they are marked as carried, and who uses them first measures by how much that
 changed their times. Choices of such kernels that were tuned stay as well. Others are left to
 `codl profile --stale`.
@@ -16,6 +17,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,8 +27,10 @@ from typing import Any
 
 from codl.catalog.database import digest_row
 from codl.catalog.layers import parse_layer
-from codl.catalog.spec import Selection
+from codl.catalog.source import read_source
+from codl.catalog.spec import Implementation, Parameters, Selection
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
+from codl.devices.opencl import COUNTER_STEP
 from codl.ir.boxes import Boxes, Region
 from codl.latency.files import PREDICTORS_FILE, load_profile
 from codl.latency.profile import digest_implementation
@@ -36,6 +40,7 @@ from codl.profiler.workload import load_pairs, load_workload
 ROOT = Path(__file__).resolve().parents[1]
 Counted = dict[str, list[str]]
 """Row -> its digest, and those of its sources and of its features."""
+_PREPROCESSOR = "cpp"
 _ROWS = {row.name: row for row in (*IMPLEMENTATIONS, *PAIRS)}
 
 
@@ -107,6 +112,7 @@ def count(told: dict[str, Any]) -> Counted:
     """Return what the codl that is imported counts for cases."""
     profile = load_profile(Path(told["profile"]))
     features: dict[str, Any] = {}
+    built: dict[str, set[tuple[tuple[str, int], ...]]] = {}
     for case in told["cases"]:
         row, layer = _ROWS[case["row"]], parse_layer(case["layer"])
         whole = Region.whole(layer.output)
@@ -116,15 +122,45 @@ def count(told: dict[str, Any]) -> Counted:
         boxes = Boxes.of([whole, *cuts])
         found = describe_boxes(layer, selection, boxes, profile.info, are_constants_far=True)
         digest = features.setdefault(row.name, hashlib.sha256())
+        built.setdefault(row.name, set()).add(tuple(sorted(case["parameters"].items())))
         digest.update(found.select(profile.rows[row.name].model.features).astype("f8").tobytes())
     return {
         name: [
             digest_implementation(_ROWS[name]),
-            digest_row(_ROWS[name]),
+            digest_kernels(_ROWS[name], sorted(built[name])),
             digest.hexdigest(),
         ]
         for name, digest in features.items()
     }
+
+
+def digest_kernels(row: Implementation, built: Sequence[tuple[tuple[str, int], ...]]) -> str:
+    """Return what names a row's kernels as they are compiled with each of these parameters.
+
+    What a kernel asks of its compiler (kernels/common/cache_line.h) is not looked into. Where there is no C
+    preprocessor, an edit of their text is one of the kernels.
+    """
+    if shutil.which(_PREPROCESSOR) is None:
+        return digest_row(row)
+    digest = hashlib.sha256()
+    for source in (row.source, *row.other_sources):
+        for parameters in built:
+            digest.update(preprocess(source, dict(parameters)).encode())
+    return digest.hexdigest()
+
+
+def preprocess(source: str, parameters: Parameters) -> str:
+    """Return the tokens of a kernel file, includes put in place and macros replaced, as units steal."""
+    defined = {"ALIGNED_LOOP": "ALIGNED_LOOP", "STEAL": COUNTER_STEP, **parameters}
+    options = [f"-D{name}={value}" for name, value in defined.items()]
+    done = subprocess.run(
+        [_PREPROCESSOR, "-P", "-undef", "-w", *options],
+        input=read_source(source),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return " ".join(done.stdout.split())
 
 
 def renew(path: Path, stale: Sequence[str], old: Counted, new: Counted, *, carry: bool) -> None:

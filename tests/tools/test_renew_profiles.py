@@ -1,6 +1,7 @@
 """What ships of devices outlives edits of kernels, if their launches count as before."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from codl.latency.files import PREDICTORS_FILE, load_profile, save_profile
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import make_profile
-from tools.renew_profiles import Counted, carry_choices, renew
+from tools.renew_profiles import Counted, carry_choices, preprocess, renew
 
 ROW = "conv2d_gemm__buffer"
 FEATURES = "of features"
@@ -59,6 +60,19 @@ def test_what_was_carried_stays_so(folder: Path) -> None:
 
     row = load_profile(folder).rows[ROW]
     assert (row.digest, row.is_carried) == ("two", True)
+
+
+@pytest.mark.skipif(shutil.which("cpp") is None, reason="no C preprocessor")
+def test_kernels_are_compared_as_they_are_compiled() -> None:
+    narrow, wide, fetching = (
+        preprocess("conv2d/conv2d_gemm__buffer.cl", {"NR": nr, "VECTOR": 8, "FETCH": fetch})
+        for nr, fetch in ((8, 0), (16, 0), (16, 1))
+    )
+    assert len({narrow, wide, fetching}) == 3
+    assert "//" not in narrow
+    assert "prefetch" in fetching
+    assert "prefetch" not in wide
+    assert "ALIGNED_LOOP for" in narrow
 
 
 def test_choices_of_edited_kernels_stay(tmp_path: Path) -> None:
