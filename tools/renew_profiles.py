@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -144,17 +145,16 @@ def digest_kernels(row: Implementation, built: Sequence[tuple[tuple[str, int], .
         return digest_row(row)
     digest = hashlib.sha256()
     for source in (row.source, *row.other_sources):
-        for parameters in built:
-            digest.update(preprocess(source, dict(parameters)).encode())
+        for parameters, step in product(built, (0, COUNTER_STEP)):
+            digest.update(preprocess(source, {**dict(parameters), "STEAL": step}).encode())
     return digest.hexdigest()
 
 
 def preprocess(source: str, parameters: Parameters) -> str:
-    """Return the tokens of a kernel file, includes put in place and macros replaced, as units steal."""
-    defined = {"ALIGNED_LOOP": "ALIGNED_LOOP", "STEAL": COUNTER_STEP, **parameters}
-    options = [f"-D{name}={value}" for name, value in defined.items()]
+    """Return the tokens of a kernel file, includes put in place and macros replaced."""
+    options = [f"-D{name}={value}" for name, value in parameters.items()]
     done = subprocess.run(
-        [_PREPROCESSOR, "-P", "-undef", "-w", *options],
+        [_PREPROCESSOR, "-P", "-undef", "-w", "-DALIGNED_LOOP=ALIGNED_LOOP", *options],
         input=read_source(source),
         check=True,
         capture_output=True,
