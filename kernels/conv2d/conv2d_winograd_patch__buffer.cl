@@ -7,7 +7,8 @@
 //   residual  as dst                                read when residual_order is not 0
 //   weights   float [ceil(OC / NR), 1 + POINTS*D, NR]    row 0 the bias, then the transformed filters point by
 //             point; the launch's first panel first
-//   patch     local float [(EDGE * (TILE*run_tiles + PART - 1) + EDGE) * D + POINTS * (run_tiles * (D + 16) + MR * NR)]
+//   patch     local float [EDGE * ((TILE*run_tiles + PART - 1) * D + max(D, VECTOR)) + POINTS * (run_tiles * (D + 16) +
+//             MR * NR)]
 //   scalars   first image, first coordinates and ends of the box, first panel, tiles a work-item takes, panels of
 //             the launch, tiles in a row, IC, image size, window, stride, padding, epilogue
 // Launch      grid (rows of tiles, ceil(tiles in a row / run_tiles), images)   local (1, 1, 1)
@@ -17,8 +18,8 @@
 //
 // The taps that a stride of S reaches from one phase, every S-th one, are a window of stride 1 over every S-th pixel.
 // So phases are parts of the window: part p of a side begins at tap p % S + S * PART * (p / S). All parts' inputs of
-// a pixel of the output's grid lie beside each other in a copy, D floats of all parts and channels, D >= VECTOR: few
-// channels fill vectors so. A work-item copies what run_tiles tiles see, then transforms, multiplies and stores them.
+// a pixel of the output's grid lie beside each other in a copy, D floats of all parts and channels: few channels fill
+// vectors so. A work-item copies what run_tiles tiles see, then transforms, multiplies and stores them.
 #define INPUTS_SPACE __local
 #define PRODUCTS_SPACE __local
 #define PRODUCT_STEP (POINTS * NR)
@@ -29,10 +30,11 @@
 // Parts of a side of the window, and the first tap of one.
 #define COUNT_SIDE_PARTS(kernel, stride) ((stride) * ((((kernel) + (stride) - 1) / (stride) + PART - 1) / PART))
 #define FIND_TAP(part, stride) ((part) % (stride) + (stride) * PART * ((part) / (stride)))
-// The inputs of one vector of parts and channels, zeros in columns where no tap of the window is.
+// The inputs of one vector of parts and channels, zeros behind the last one and in columns where no tap of the window is.
+#define SEEN_STEP(depth) max(depth, VECTOR)
 #define LOAD_SEEN(i)                                                                                               \
     const VEC d##i = JOIN(as_float, VECTOR)(JOIN(as_int, VECTOR)(VLOAD(cells + ((i * width + j) * depth + c))) & \
-                                            JOIN(vload, VECTOR)(0, seen + (j * depth + c)));
+                                            JOIN(vload, VECTOR)(0, seen + (j * SEEN_STEP(depth) + c)));
 
 // Copies `count` floats to places `to_step` apart, zeros before `begin` and from `end` on.
 static inline void copy_line(__local float *to, int to_step, __global const float *from, int from_step, int begin,
@@ -69,12 +71,14 @@ static inline void copy_cells(__local float *cells, __global const float *image,
 
 // Says for each column of a tile's inputs whether the window of some output sees it: all bits of a float, or none.
 static void mark_seen(__local int *seen, int channels, int parts_h, int parts_w, int kernel_w, int stride_w) {
-    for (int j = 0; j < EDGE; ++j)
+    for (int j = 0; j < EDGE; ++j) {
         for (int y = 0; y < parts_h; ++y)
             for (int x = 0; x < parts_w; ++x) {
                 const bool is_seen = max(j - (TILE - 1), 0) * stride_w + FIND_TAP(x, stride_w) < kernel_w;
                 for (int c = 0; c < channels; ++c) *seen++ = is_seen ? -1 : 0;
             }
+        for (int c = parts_h * parts_w * channels; c < VECTOR; ++c) *seen++ = 0;
+    }
 }
 
 // The inputs of a tile, its EDGE x EDGE cells in rows of `width`, to its points.
@@ -82,7 +86,7 @@ static __attribute__((noinline)) void transform_cells(__local float *points, int
                                                       __local const float *cells, int width, int depth,
                                                       __local const int *seen) {
     for (int at = 0; at < depth; at += VECTOR) {
-        const int c = min(at, depth - VECTOR);
+        const int c = max(0, min(at, depth - VECTOR));
         TRANSFORM_PATCH(LOAD_SEEN)
     }
 }
@@ -145,7 +149,7 @@ static void filter_row(PARAMETERS, GRID_PLACE) {
     const int n = image_begin + grid_z, width = TILE * run_tiles + PART - 1;
     const int oh = (row_begin / TILE + grid_x) * TILE, ow = (col_begin / TILE + grid_y * run_tiles) * TILE;
     __local int *seen = (__local int *)(patch + EDGE * width * depth);
-    __local float *points = (__local float *)(seen + EDGE * depth), *products = points + POINTS * point_step;
+    __local float *points = (__local float *)(seen + EDGE * SEEN_STEP(depth)), *products = points + POINTS * point_step;
     mark_seen(seen, channels, parts_h, parts_w, kernel_w, stride_w);
     const int x = ow * stride_w - pad_w, last_x = min(in_w, x + (TILE * tiles - 1) * stride_w + kernel_w);
     copy_cells(patch, src + AT(src, n, 0, 0, 0), src_h, src_w, src_c, channels, oh * stride_h - pad_h, x, in_h, last_x,

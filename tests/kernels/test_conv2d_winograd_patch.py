@@ -96,7 +96,7 @@ def test_tile_edges(device: Device, columns: int, outputs: int) -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    [(3, 6, 16, 8), (3, 5, 8, 8), (4, 4, 24, 8), (4, 14, 12, 4)],
+    [(3, 6, 16, 8), (3, 5, 8, 8), (4, 4, 24, 8), (4, 14, 12, 4), (3, 8, 32, 16), (4, 7, 16, 16)],
     ids=lambda p: "x".join(map(str, p)),
 )
 def test_every_register_tile_gives_the_same_bits(
@@ -165,9 +165,18 @@ def test_stays_close_to_exact_sums(device: Device, kernel: int, stride: int) -> 
         (9, 1, 32, 8, 4),
         (3, 2, 64, 8, None),
         (3, 1, 64, 8, None),
-        (7, 2, 64, 16, None),
+        (7, 2, 64, 16, 3),
+        (3, 2, 64, 16, None),
     ],
-    ids=["7x7", "11x11", "9x9", "small-window", "small-window-of-stride-1", "many-registers"],
+    ids=[
+        "7x7",
+        "11x11",
+        "9x9",
+        "small-window",
+        "small-window-of-stride-1",
+        "many-lanes",
+        "many-lanes-small-window",
+    ],
 )
 def test_is_chosen_where_it_saves_half_of_the_products(
     kernel: int, stride: int, outputs: int, lanes: int, tile: int | None

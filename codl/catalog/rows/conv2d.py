@@ -48,7 +48,12 @@ Source:
     0.98 of the time without; over 0.3 to 1 MB 1.00 to 1.03.
 """
 _MOST_REGISTERS = FEW_REGISTERS
-"""Vector registers up to which that was measured to pay: with more nobody has looked."""
+"""Vector registers up to which that pays.
+
+Source:
+    2 cores of a Zen 4, Intel's driver, 28 x 28 and 14 x 14 outputs of stride 2: 1.05 and 0.98 to 1.00 of the
+    time without.
+"""
 _LEAST_WALK = 64
 """Floats of a row of taps that are worth asking for its first lines."""
 

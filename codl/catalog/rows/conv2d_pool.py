@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from codl.catalog.epilogue import PLAIN_ACTIVATIONS, epilogue_scalars
 from codl.catalog.gemm_tile import count_panels, list_tiles
-from codl.catalog.rows import conv2d_patch, conv2d_winograd, conv2d_winograd_streamed
+from codl.catalog.rows import conv2d_patch, conv2d_winograd, conv2d_winograd_patch, conv2d_winograd_streamed
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.spec import (
     Implementation,
@@ -111,13 +111,17 @@ def find_pooled(node: Node, graph: Graph) -> Node | None:
 
 
 def _accept_patch(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementation) -> Parameters | None:
-    """Return the parameters of the convolution's own row, where one launch should take less time than two."""
+    """Return the parameters of the convolution's own row, where one launch should take less time than two.
+
+    Minimal filtering and maxima behind it take two, and less.
+    """
     convolution = find_pooled(node, graph)
     parameters = None if convolution is None else row.accepts(convolution, graph, info)
     if (
         convolution is None
         or parameters is None
         or convolution.epilogue.activation.kind not in PLAIN_ACTIVATIONS
+        or any(row.accepts(convolution, graph, info) for row in conv2d_winograd_patch.IMPLEMENTATIONS)
     ):
         return None
     images, outputs, height, width = graph.shape(convolution.output)
