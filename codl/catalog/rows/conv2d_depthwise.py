@@ -48,13 +48,14 @@ _TAP_CYCLES, _RUN_CYCLES, _ITEM_CYCLES, _LAUNCH_CYCLES = 1.0, 20.0, 500.0, 20_00
 
 Source: Emerald Rapids, Intel's driver and PoCL: pairs of MobileNetV2 and of ShuffleNet.
 """
-_WEIGHT_CYCLES = 0.5
+_WEIGHT_CYCLES = 0.35
 """What a byte of the second one's weights takes longer than in a launch that asks for them ahead.
 
 Source:
     Zen 4, Intel's driver, both cores, 7 x 7 outputs: 217 us instead of about 125 in two launches from 960
-    channels to 160, 148 instead of 80 from 576. In two launches up to 14 x 14 outputs MobileNetV2 takes 0.95
-    of the time, with PoCL 0.99, ShuffleNet 0.985 and 0.96; on one core 0.98, 0.97, 0.98 and 0.98.
+    channels to 160, 148 instead of 80 from 576, which is 0.4 to 0.55. In two launches up to 14 x 14 outputs
+    MobileNetV2 takes 0.95 of the time, with PoCL 0.99, ShuffleNet 0.985 and 0.96; on one core 0.98, 0.97, 0.98
+    and 0.98.
 """
 
 
