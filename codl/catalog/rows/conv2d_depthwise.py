@@ -54,8 +54,7 @@ _WEIGHT_CYCLES = 0.35
 Source:
     Zen 4, Intel's driver, both cores, 7 x 7 outputs: 217 us instead of about 125 in two launches from 960
     channels to 160, 148 instead of 80 from 576, which is 0.4 to 0.55. In two launches up to 14 x 14 outputs
-    MobileNetV2 takes 0.95 of the time, with PoCL 0.99, ShuffleNet 0.985 and 0.96; on one core 0.98, 0.97, 0.98
-    and 0.98.
+    MobileNetV2 takes 0.95 of the time, with PoCL 0.99, ShuffleNet 0.985 and 0.96; on one core 0.97 to 0.98.
 """
 
 
