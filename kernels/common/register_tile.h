@@ -140,20 +140,6 @@ static __attribute__((noinline)) void store_row(const float *lanes, __global flo
     LANE_2(BOUND_VECTOR(m, 2))                    \
     LANE_3(BOUND_VECTOR(m, 3))
 
-// The same for the first `high` channels of a last panel.
-#define PLAIN_PART                                                                                          \
-    (low <= 0 && DST_STEP == 1 && IS_PLAIN_ACTIVATION &&                                                    \
-     (residual_order == RESIDUAL_NONE || (residual_order == RESIDUAL_BEFORE && RESIDUAL_STEP == 1)))
-#define STORE_PART(m, v)                                                                                    \
-    if (high > v * VECTOR)                                                                                  \
-        store_part(a##m##_##v, slope, least, most, d##m + v * VECTOR, r##m + v * VECTOR, residual_order,        \
-                   high - v * VECTOR);
-#define STORE_PLAIN_PART(m)                       \
-    LANE_0(STORE_PART(m, 0))                      \
-    LANE_1(STORE_PART(m, 1))                      \
-    LANE_2(STORE_PART(m, 2))                      \
-    LANE_3(STORE_PART(m, 3))
-
 // Copies the first `count` floats, fewer than VECTOR, in as few steps as there are ones in `count`.
 #define COPY_PART(from, to, count)                                                                          \
     {                                                                                                       \

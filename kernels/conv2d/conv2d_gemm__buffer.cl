@@ -50,10 +50,10 @@
 #define FETCH_WALKS
 #endif
 #define KEEP_SUM(m, v) VSTORE(a##m##_##v, sums + m * NR + v * VECTOR);
-#define KEEP_ROW(m)                \
-    LANE_0(KEEP_SUM(m, 0)) \
-    LANE_1(KEEP_SUM(m, 1)) \
-    LANE_2(KEEP_SUM(m, 2)) \
+#define KEEP_ROW(m)            \
+    LANE_0(KEEP_SUM(m, 0))     \
+    LANE_1(KEEP_SUM(m, 1))     \
+    LANE_2(KEEP_SUM(m, 2))     \
     LANE_3(KEEP_SUM(m, 3))
 
 // Stores `count` pixels' sums through the epilogue, channels [low, high) of the panel: neighbours are dst_w apart, and

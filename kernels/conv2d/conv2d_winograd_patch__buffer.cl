@@ -30,7 +30,8 @@
 // Parts of a side of the window, and the first tap of one.
 #define COUNT_SIDE_PARTS(kernel, stride) ((stride) * ((((kernel) + (stride) - 1) / (stride) + PART - 1) / PART))
 #define FIND_TAP(part, stride) ((part) % (stride) + (stride) * PART * ((part) / (stride)))
-// The inputs of one vector of parts and channels, zeros behind the last one and in columns where no tap of the window is.
+// The inputs of one vector of parts and channels: zeros behind the last one, and in columns where no tap of the window
+// is.
 #define SEEN_STEP(depth) max(depth, VECTOR)
 #define LOAD_SEEN(i)                                                                                               \
     const VEC d##i = JOIN(as_float, VECTOR)(JOIN(as_int, VECTOR)(VLOAD(cells + ((i * width + j) * depth + c))) & \
