@@ -166,7 +166,8 @@ def _space_to_depth(op: SpaceToDepth, inputs: Sequence[Array], shape: Shape) -> 
     n, c, h, w = inputs[0].shape
     b = op.block
     blocks = inputs[0].reshape(n, c, h // b, b, w // b, b)
-    return blocks.transpose(0, 3, 5, 1, 2, 4).reshape(shape)
+    order = (0, 1, 3, 5, 2, 4) if op.is_column_major else (0, 3, 5, 1, 2, 4)
+    return blocks.transpose(order).reshape(shape)
 
 
 def _depth_to_space(op: DepthToSpace, inputs: Sequence[Array], shape: Shape) -> Array:

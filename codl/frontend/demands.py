@@ -139,6 +139,7 @@ def _inner_problem(node: OnnxNode, a: Shape, b: Shape) -> Iterator[str]:
 
 def _space_to_depth(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     block, x = node.integer("blocksize", 0), _shape(node, 0, shapes)
+    yield from _block_mode(node)
     if block < 1 or (x is not None and (len(x) != 4 or x[2] % block or x[3] % block)):
         yield node.sentence(
             got=f"blocksize {block}" + ("" if x is None else f" over input {list(x)}"),
@@ -147,10 +148,15 @@ def _space_to_depth(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
         )
 
 
-def _depth_to_space(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
-    block, mode, x = node.integer("blocksize", 0), node.text("mode", "DCR"), _shape(node, 0, shapes)
+def _block_mode(node: OnnxNode) -> Iterator[str]:
+    mode = node.text("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         yield node.sentence(got=f"mode {mode}", expected="DCR or CRD", remedy=_REMEDY)
+
+
+def _depth_to_space(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    block, x = node.integer("blocksize", 0), _shape(node, 0, shapes)
+    yield from _block_mode(node)
     if block < 1 or (x is not None and (len(x) != 4 or x[1] % block**2)):
         yield node.sentence(
             got=f"blocksize {block}" + ("" if x is None else f" over input {list(x)}"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import onnx
 from onnx import AttributeProto
 
 from codl.errors import ModelError, UnsupportedError
@@ -33,6 +34,14 @@ class OnnxNode:
         """Operator, with its domain where that is not ONNX's own."""
         domain = self.proto.domain
         return f"{domain}.{self.proto.op_type}" if domain not in ("", "ai.onnx") else str(self.proto.op_type)
+
+    @property
+    def version(self) -> int:
+        """Opset that last defined the operator before the model's; that of the model where ONNX has none."""
+        try:
+            return int(onnx.defs.get_schema(str(self.proto.op_type), self.opset, "").since_version)
+        except onnx.defs.SchemaError:
+            return self.opset
 
     @property
     def name(self) -> str:

@@ -17,6 +17,8 @@ from codl.frontend.types import name_type, name_value_type
 OLDEST_IR = 3
 OLDEST_OPSET = 7
 """Operators of older ones mean other things than kernels compute: they run on the host."""
+NEWEST_OPSET = 28
+"""Operators that later ones define anew may mean other things, too."""
 _OVERRIDABLE_IR = 4
 """In older models every initializer is listed as an input and is a constant all the same."""
 DEFAULT_DOMAINS = ("", "ai.onnx")

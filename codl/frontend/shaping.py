@@ -134,7 +134,7 @@ def _add_slice(
 def translate_space_to_depth(draft: Draft, node: OnnxNode) -> None:
     """Add a `SpaceToDepth`."""
     x = draft.operand(node.inputs[0], node=node)
-    op = SpaceToDepth(block=node.integer("blocksize", 1))
+    op = SpaceToDepth(block=node.integer("blocksize", 1), is_column_major=node.text("mode", "DCR") == "CRD")
     draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
 
 

@@ -8,7 +8,7 @@ from codl.frontend.draft import Draft
 from codl.frontend.host import arrange
 from codl.frontend.onnx_node import NoKernelError, OnnxNode
 from codl.frontend.operators import TRANSLATIONS
-from codl.frontend.reader import OLDEST_OPSET, find_opset
+from codl.frontend.reader import NEWEST_OPSET, OLDEST_OPSET, find_opset
 from codl.frontend.runtime_types import complete
 from codl.frontend.shapes import infer_shapes
 from codl.frontend.shuffles import Shuffle, find_shuffles
@@ -81,6 +81,10 @@ def _add_node(draft: Draft, node: OnnxNode) -> None:
     translation = TRANSLATIONS.get(node.op_type)
     if translation is None:
         draft.add_host_node(node, reason=f"no kernel for {node.op_type}")
+        return
+    if node.opset > NEWEST_OPSET and node.version > NEWEST_OPSET:
+        reason = f"{node.op_type} of opset {node.version}: kernels know {NEWEST_OPSET} and earlier"
+        draft.add_host_node(node, reason=reason)
         return
     mark = draft.mark()
     try:

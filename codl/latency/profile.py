@@ -88,8 +88,9 @@ class Quality:
     """How well a predictor does on samples it has not seen; shares in [0, 1]."""
 
     samples: int
+    """Held out of each split into those that teach and those that examine, on average."""
     pm5: float
-    """Share of the samples that are predicted within 5 %."""
+    """Share of the samples of all splits that are predicted within 5 %."""
     pm10: float
     rmspe: float
     """Root of the mean squared relative error."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from codl.ir.graph import Graph
@@ -10,6 +11,7 @@ from codl.ir.ops import (
     ChannelShuffle,
     DepthToSpace,
     Slice,
+    SpaceToDepth,
     Transpose,
 )
 from tests.frontend.onnx_models import check_host, check_translation, make_model, node
@@ -157,6 +159,16 @@ def test_translates_depth_to_space(mode: str | None, opset: int) -> None:
     graph = translate(node("DepthToSpace", ["x"], ["y"], **attributes), opset=opset)
 
     assert [n.op for n in graph.nodes] == [DepthToSpace(block=2, is_column_major=mode == "CRD")]
+
+
+@pytest.mark.skipif(onnx.defs.onnx_opset_version() < 28, reason="this onnx has no such mode")
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_translates_either_order_of_space_to_depth(mode: str) -> None:
+    move = node("SpaceToDepth", ["x"], ["y"], blocksize=2, mode=mode)
+
+    graph = check_translation(make_model([move], inputs={"x": [2, 3, 4, 6]}, opset=28))
+
+    assert [n.op for n in graph.nodes] == [SpaceToDepth(block=2, is_column_major=mode == "CRD")]
 
 
 def shuffle(split: list[int], order: list[int], *, back: list[int]) -> tuple[list[Any], dict[str, Any]]:

@@ -157,6 +157,8 @@ def _softmax(op: Softmax, shapes: Sequence[Shape], _: Shape, index: Index) -> Re
 def _space_to_depth(op: SpaceToDepth, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
     n, out_channel, row, column = index
     offset, channel = divmod(out_channel, shapes[0][1])
+    if op.is_column_major:
+        channel, offset = divmod(out_channel, op.block**2)
     down, right = divmod(offset, op.block)
     yield 0, (n, channel, row * op.block + down, column * op.block + right)
 

@@ -205,8 +205,9 @@ def softmaxes(draw: st.DrawFn) -> Graph:
 
 @st.composite
 def space_to_depths(draw: st.DrawFn) -> Graph:
-    """Return a move of blocks of pixels into channels."""
+    """Return a move of blocks of pixels into channels, in either order."""
     block, batch, channels = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
     height, width = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     source = (batch, channels, height * block, width * block)
-    return one_node(SpaceToDepth(block=block), [source], (batch, channels * block * block, height, width))
+    op = SpaceToDepth(block=block, is_column_major=draw(st.booleans()))
+    return one_node(op, [source], (batch, channels * block * block, height, width))

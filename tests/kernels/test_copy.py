@@ -89,16 +89,34 @@ def test_copies_launch_nothing_for_an_input_outside_the_region(device: Device) -
     assert (second.global_size.prod(axis=1) > 0).tolist() == [True, False, True]
 
 
-@GAPS
-@pytest.mark.parametrize(
+BLOCKS = pytest.mark.parametrize(
     ("shape", "block"), [((2, 12, 4, 6), 2), ((1, 3, 6, 9), 3), ((1, 20, 4, 4), 4), ((1, 1, 2, 2), 2)]
 )
+
+
+@GAPS
+@BLOCKS
 def test_space_to_depth_agrees_with_onnx_runtime_under_cuts(
     device: Device, shape: Shape, block: int, gap: int
 ) -> None:
     x = random_array(*shape)
     reference = run_onnx([helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=block)], {"x": x})
     graph = one_node_graph(SpaceToDepth(block=block), {"x": x}, reference.shape)
+    assert_right(device, graph, {"x": x}, reference, slices=slices_of(reference.shape), gap=gap, tolerance=0)
+
+
+@GAPS
+@BLOCKS
+def test_space_to_depth_by_columns_agrees_with_onnx_runtime_under_cuts(
+    device: Device, shape: Shape, block: int, gap: int
+) -> None:
+    """ONNX Runtime moves the axes; older ones know no mode of the operator."""
+    x = random_array(*shape)
+    n, c, h, w = shape
+    blocks = x.reshape(n, c, h // block, block, w // block, block)
+    moved = run_onnx([helper.make_node("Transpose", ["x"], ["y"], perm=(0, 1, 3, 5, 2, 4))], {"x": blocks})
+    reference = moved.reshape(n, c * block**2, h // block, w // block)
+    graph = one_node_graph(SpaceToDepth(block=block, is_column_major=True), {"x": x}, reference.shape)
     assert_right(device, graph, {"x": x}, reference, slices=slices_of(reference.shape), gap=gap, tolerance=0)
 
 

@@ -140,6 +140,32 @@ def test_windows_of_few_taps_beside_the_image_ask_of_few(
         assert found[name] / found["seen_taps"] == pytest.approx(share)
 
 
+def test_boxes_of_few_channels_are_read_lane_by_lane() -> None:
+    node, graph = NODES["depthwise"].node, NODES["depthwise"].graph
+    lanes = choose(node, graph, INFO).parameters["VECTOR"]
+    batch, parameters = describe(node, graph, 1, [1, lanes - 1, lanes])
+
+    found = list_taps(batch, count_work(batch, parameters).units, parameters, INFO)
+
+    assert found["lane_taps"] / found["seen_taps"] == pytest.approx(np.array([1, lanes - 1, 0]))
+
+
+@pytest.mark.parametrize(("width", "is_short"), [(6, False), (7, True), (8, False)])
+def test_rows_a_pixel_shorter_than_a_run_are_told_from_others(width: int, is_short: bool) -> None:
+    """Of rows shorter than that other taps are counted, those of `narrow` ones."""
+    shapes = {"x": (1, 16, width, width), "w": (16, 1, 3, 3)}
+    op = Conv2d(kernel=(3, 3), pads=(1, 1, 1, 1), groups=16)
+    one = sample(op, shapes, ("w",), (1, 16, width, width), "")
+    chosen = choose(one.node, one.graph, INFO)
+    parameters = {**chosen.parameters, "MR": 8}
+    boxes = Boxes.whole((1, 16, width, width), 1)
+    (batch,) = chosen.implementation.describe(one.node, one.graph, boxes, INFO, parameters)
+
+    found = list_taps(batch, count_work(batch, parameters).units, parameters, INFO)
+
+    assert found["short_taps"] / found["seen_taps"] == pytest.approx(float(is_short))
+
+
 def test_other_kernels_have_no_such_taps() -> None:
     batch, parameters = describe(NODES["conv-large"].node, NODES["conv-large"].graph, 2, [28])
 

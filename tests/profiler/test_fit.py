@@ -153,6 +153,21 @@ def test_chosen_samples_examine_nobody() -> None:
     assert 20 <= fitted.quality.samples <= 40
 
 
+def test_few_samples_are_examined_by_several_splits() -> None:
+    values = work(60)
+    us = values @ [5.0, 1e-3, 1e-4]
+    us[::2] *= 1.5
+    groups = [str(place) for place in range(60)]
+
+    fitted = fit_row(
+        NAMES, values, us, flops=values[:, 1], groups=groups, layers=groups, is_chosen=np.zeros(60, bool)
+    )
+
+    assert fitted.quality.samples == 18
+    assert np.isfinite(fitted.unseen_us).sum() > 40
+    assert 0.35 <= fitted.quality.pm10 <= 0.65
+
+
 def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> None:
     values = work(400)
     layers = [str(place // 4) for place in range(400)]
@@ -191,7 +206,7 @@ def test_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_some_samples_examine_and_others_teach(layers: list[str], data: st.DataObject) -> None:
     count = len(layers)
     is_chosen = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
-    held, learned = split_examined(layers, is_chosen)
+    held, learned = split_examined(layers, is_chosen, data.draw(st.integers(0, 7)))
     assert held.any()
     assert learned.any()
     assert not (held & learned).any()

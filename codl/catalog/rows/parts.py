@@ -60,16 +60,19 @@ def _concat(op: Concat, node: Node, graph: Graph, out: Boxes) -> Iterator[Part]:
 
 
 def _space_to_depth(op: SpaceToDepth, node: Node, graph: Graph, out: Boxes) -> Iterator[Part]:
-    """One part for each offset in the block: it fills a range of channels."""
+    """One part for each offset in the block, which fills a range of channels or every so many."""
     (name,) = node.inputs
-    channels = graph.shape(name)[1]
+    channels, offsets = graph.shape(name)[1], op.block**2
+    every: KernelDims = ((0, 1), (2, 1), (3, 1), (1, offsets))
     for index, (row, column) in enumerate(product(range(op.block), repeat=2)):
-        yield Part(
-            dst=_shifted(node.output, 4, 1, index * channels),
-            src=TensorArg(name=name, dims=_pixel_dims(op.block), origin=(0, 0, row, column)),
-            boxes=_within(out, 1, index * channels, channels),
-            dims=kernel_dims(4),
-        )
+        if op.is_column_major:
+            dst = TensorArg(name=node.output, dims=every, origin=(0, index, 0, 0))
+            boxes = _every(out, 1, index, offsets)
+        else:
+            dst = _shifted(node.output, 4, 1, index * channels)
+            boxes = _within(out, 1, index * channels, channels)
+        src = TensorArg(name=name, dims=_pixel_dims(op.block), origin=(0, 0, row, column))
+        yield Part(dst=dst, src=src, boxes=boxes, dims=kernel_dims(4))
 
 
 def _depth_to_space(op: DepthToSpace, node: Node, graph: Graph, out: Boxes) -> Iterator[Part]:

@@ -32,9 +32,11 @@ class ChannelShuffle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceToDepth:
-    """[N, C, H, W] -> [N, C*b*b, H/b, W/b], block offset outermost in the channels, as ONNX orders it."""
+    """[N, C, H, W] -> [N, C*b*b, H/b, W/b]."""
 
     block: int
+    is_column_major: bool = False
+    """As of `DepthToSpace`; ONNX has mode CRD of this one from opset 28 on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

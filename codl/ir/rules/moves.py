@@ -63,11 +63,13 @@ def _split(channel: IntArray, groups: int) -> tuple[IntArray, IntArray]:
 
 
 def space_to_depth(op: SpaceToDepth, shapes: Sequence[Shape], _: Shape, out: Boxes) -> tuple[Boxes, ...]:
-    """Rows and columns scale by the block; channels wrap around with each block offset."""
+    """Rows and columns scale by the block; channels wrap around with each block offset, or hold them all."""
     channels, b = shapes[0][1], op.block
     need = out.with_axis(2, out.begin[:, 2] * b, out.end[:, 2] * b)
     need = need.with_axis(3, out.begin[:, 3] * b, out.end[:, 3] * b)
     low, high = out.begin[:, 1], out.end[:, 1]
+    if op.is_column_major:
+        return (need.with_axis(1, low // b**2, (high - 1) // b**2 + 1),)
     same_block = low // channels == (high - 1) // channels
     first = np.where(same_block, low % channels, 0)
     last = np.where(same_block, (high - 1) % channels + 1, channels)

@@ -24,6 +24,7 @@ def list_taps(
 
     Rows outside the image are left out. Runs of pixels that see padding beside the image, or that are longer
     than it is wide, ask where taps lie: of a few pixels, in a loop over the taps, or of each (`find_way`).
+    Boxes of fewer channels than a register holds are read lane by lane.
     Where channels are no multiple of a register, registers lie across two cache lines; where they are one of
     a large power of two, pixels crowd few places of a cache.
 
@@ -40,12 +41,12 @@ def list_taps(
     runs = np.maximum(np.ceil(columns / run), 1)
     begin = scalars["row_begin"]
     end = scalars.get("row_end", begin + batch.global_size[:, 0])
+    found: dict[str, Amounts] = {}
     if "RUN" in parameters:
-        found, taps = {}, units["taps"] * (runs * run / np.maximum(columns, 1))
+        taps = units["taps"] * (runs * run / np.maximum(columns, 1))
     else:  # the other begins few runs for each work-item
         found = {"row_runs": (end - begin) * batch.global_size[:, 2] * runs / info.units}
         taps = units["steps"] * run
-    taps = taps * -(-parameters["VECTOR"] // info.vector_width)
     taps = taps * share_inside(
         begin,
         end,
@@ -55,9 +56,15 @@ def list_taps(
         dilation=scalars["dilation_h"],
         pad=scalars["pad_h"],
     )
+    if "RUN" not in parameters:
+        found["lane_taps"] = _count_lanes(batch, taps, parameters)
+    taps = taps * -(-parameters["VECTOR"] // info.vector_width)
     reach = (scalars["kernel_w"] - 1) * scalars["dilation_w"] - scalars["pad_w"]
     at_left = scalars["col_begin"] * scalars["stride_w"] < scalars["pad_w"]
     at_right = (scalars["col_end"] - 1) * scalars["stride_w"] + reach >= scalars["in_w"]
+    is_row = (scalars["col_begin"] == 0) & (
+        scalars["col_end"] * scalars["stride_w"] + reach >= scalars["in_w"]
+    )
     at_sides = np.where(columns < run, runs, np.minimum(at_left.astype(np.float64) + at_right, runs))
     narrow, looped, asked = _count_ways(scalars, run, runs)
     channels = scalars["channels"]
@@ -68,11 +75,28 @@ def list_taps(
         "seen_taps": taps,
         "edge_taps": taps * at_sides / runs,
         "narrow_taps": taps * narrow,
+        "short_taps": taps * ((columns < run) & is_row & ~narrow),
         "looped_taps": taps * looped / runs,
         "asked_taps": taps * asked / runs,
         "split_taps": taps * is_split,
         "crowded_taps": taps * (np.maximum(crowd - _FREE_WAYS, 0) / WAYS),
     }
+
+
+def _count_lanes(batch: LaunchBatch, taps: Amounts, parameters: Parameters) -> Amounts:
+    """Return the values that boxes of fewer channels than a register's lanes read one by one, [count].
+
+    Args:
+        batch: A launch of one convolution.
+        taps: Of all of its panels, [count].
+        parameters: What the kernel is built with.
+    """
+    scalars = batch.scalars
+    assert batch.panel_begin is not None
+    assert batch.panel_end is not None
+    width = scalars["channel_end"] - scalars["channel_begin"]
+    panels = np.maximum(batch.panel_end - batch.panel_begin, 1)
+    return np.asarray(np.where(width < parameters["VECTOR"], taps * (width / panels), 0.0))
 
 
 def _count_ways(
