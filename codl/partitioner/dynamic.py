@@ -202,7 +202,7 @@ class DynamicProgram:
             options: The candidates.
         """
         known, moves = states.known.crossings, self._moves
-        parts = known.parts[options.reads].reshape(len(options.tensors), -1, 1)
+        parts = known.parts[options.reads].reshape(len(options.tensors), len(options.lasts), 1)
         columns = [self._seats.columns[name] for name in options.tensors if name not in self._from_host]
         moving, queued = None, None
         if len(columns) < len(parts):

@@ -184,6 +184,8 @@ def _note_reads(
         told: As `_take_demands` returns it.
         ledger: Where to note it.
     """
+    if not any(tables):  # constants are no tensors that anybody publishes
+        return len(ledger.axes)
     each = np.repeat(np.diff(edges), [len(tensors) for tensors in tables])
     firsts = np.repeat(edges[:-1], [len(tensors) for tensors in tables])
     # Rows are of one head's tensor after the other, each with all of the head's candidates.

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import codl
 from codl.devices.opencl import open_devices
@@ -21,6 +23,7 @@ from codl.profiler import calibration
 from codl.session import predictors as session_predictors
 from codl.session import variants
 from tests.exactness import DEVICES
+from tests.frontend.onnx_models import make_model, node
 from tests.latency.profiles import make_profile
 from tests.oracle import random_feeds, relative_error, run_reference
 from tools.networks import build
@@ -72,6 +75,19 @@ def options(**values: object) -> codl.SessionOptions:
     for name, value in values.items():
         setattr(found, name, value)
     return found
+
+
+@pytest.mark.usefixtures("_profiles")
+@pytest.mark.parametrize("planner", [None, "greedy", "dynamic"])
+def test_plans_a_network_of_constants_alone(planner: str | None) -> None:
+    values = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+    constant = node("Constant", [], ["y"], value=numpy_helper.from_array(values))
+    data = make_model([constant], inputs={}).SerializeToString()
+
+    with codl.InferenceSession(data, options(planner=planner)) as session:
+        (found,) = session.run(None, {})
+
+    assert np.array_equal(found, values)
 
 
 @pytest.mark.usefixtures("_profiles")
