@@ -9,8 +9,14 @@ from codl.errors import ProfileError
 from codl.profiler.fit import fit_linear, fit_row, share_within, solve_non_negative, split, split_examined
 from tests.processes import run_python
 
-RNG = np.random.default_rng(0)
+RNG = np.random.default_rng(1)
 NAMES = ("launches", "steps", "read")
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test draw the same numbers, whichever ran before it."""
+    monkeypatch.setattr("tests.profiler.test_fit.RNG", np.random.default_rng(1))
 
 
 def work(count: int) -> np.ndarray:
@@ -156,7 +162,7 @@ def test_chosen_samples_examine_nobody() -> None:
 def test_few_samples_are_examined_by_several_splits() -> None:
     values = work(60)
     us = values @ [5.0, 1e-3, 1e-4]
-    us[::2] *= 1.5
+    us[::5] *= 3
     groups = [str(place) for place in range(60)]
 
     fitted = fit_row(
@@ -165,7 +171,7 @@ def test_few_samples_are_examined_by_several_splits() -> None:
 
     assert fitted.quality.samples == 18
     assert np.isfinite(fitted.unseen_us).sum() > 40
-    assert 0.35 <= fitted.quality.pm10 <= 0.65
+    assert fitted.quality.pm10 == pytest.approx(0.8, abs=0.1)
 
 
 def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> None:

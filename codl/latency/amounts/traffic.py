@@ -16,9 +16,16 @@ from codl.machine import DeviceInfo
 Amounts = npt.NDArray[np.float64]
 LINE_FLOATS = 16
 """Of a line of a cache."""
-TOTAL_KNEES = {"1MiB": 1 << 20, "4MiB": 1 << 22, "16MiB": 1 << 24}
+TOTAL_KNEES = {"1MiB": 1 << 20, "4MiB": 1 << 22, "8MiB": 1 << 23, "16MiB": 1 << 24}
 """Bytes from which on each further one costs more: translations of addresses, shared caches and memory."""
-CACHE_KNEES = {"512KiB": 1 << 19, "1MiB": 1 << 20, "2MiB": 1 << 21, "16MiB": 1 << 24}
+CACHE_KNEES = {
+    "512KiB": 1 << 19,
+    "1MiB": 1 << 20,
+    "2MiB": 1 << 21,
+    "4MiB": 1 << 22,
+    "8MiB": 1 << 23,
+    "16MiB": 1 << 24,
+}
 """Sizes of caches that may still hold what the launch before has written.
 
 Source: second-level caches of present cores (0.5 to 2 MiB) and a share of third-level ones.
