@@ -9,7 +9,7 @@ from codl.catalog.choose import choose
 from codl.catalog.spec import LaunchBatch, Parameters, ceil_div
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Affine, Conv2d, ReduceMean
+from codl.ir.ops import Affine, Conv2d, LocalResponseNorm, ReduceMean
 from codl.ir.regions import find_splittable_axes
 from codl.latency.amounts.taps import list_taps, share_inside
 from codl.latency.amounts.work import count_items, count_work
@@ -170,6 +170,19 @@ def test_other_kernels_have_no_such_taps() -> None:
     batch, parameters = describe(NODES["conv-large"].node, NODES["conv-large"].graph, 2, [28])
 
     assert list_taps(batch, count_work(batch, parameters).units, parameters, INFO) == {}
+
+
+def test_vectors_at_either_side_of_the_channels_are_told_from_others() -> None:
+    shape = (1, 64, 6, 5)
+    one = sample(LocalResponseNorm(size=5, alpha=0.5, beta=0.75, bias=1.0), {"x": shape}, (), shape, "")
+    ends = [4, 16, 40, 63, 64]
+    batch, parameters = describe(one.node, one.graph, 1, ends)
+
+    found = extract_features((batch,), parameters, INFO)
+
+    lanes = parameters["VECTOR"]
+    sides = [0 if end < lanes else 1 if end < 63 else 2 for end in ends]
+    assert found.select(["side_vectors"])[:, 0] == pytest.approx(30 * np.array(sides))
 
 
 @pytest.mark.parametrize("axis", [1, 2])

@@ -43,9 +43,28 @@ def list_lines(
         found |= split_programs("vectors", vectors, parameters)
         for kind, is_kind in epilogues.split_kinds().items():
             found[f"vectors {kind}"] = np.where(is_kind, vectors, 0.0)
+        if "below" in batch.scalars:
+            found["side_vectors"] = _count_sides(batch, lines, channels, lanes)
         if "is_inner" in batch.scalars:
             found |= _list_sums(batch, lines * channels, lanes, vectors, found["short_values"])
     return found
+
+
+def _count_sides(batch: LaunchBatch, lines: Amounts, channels: Amounts, lanes: int) -> Amounts:
+    """Return the vectors whose windows reach beyond the first or the last channel, [count].
+
+    Args:
+        batch: A launch of kernels/normalize/response_norm_window__buffer.cl.
+        lines: That the busiest compute unit walks, [count].
+        channels: Of a line, [count].
+        lanes: Of a vector.
+    """
+    scalars = batch.scalars
+    begin, parts = scalars["c_begin"], np.maximum(np.ceil(scalars["c_count"] / np.maximum(channels, 1)), 1)
+    at_begin = begin < scalars["below"]
+    at_end = begin + scalars["c_count"] + scalars["above"] > scalars["channels"]
+    sides = (at_begin.astype(np.float64) + at_end) / parts
+    return np.asarray(lines * np.minimum(sides, np.ceil(channels / lanes)) * (channels >= lanes))
 
 
 def _list_sums(
