@@ -36,12 +36,18 @@ class OnnxNode:
         return f"{domain}.{self.proto.op_type}" if domain not in ("", "ai.onnx") else str(self.proto.op_type)
 
     @property
-    def version(self) -> int:
-        """Opset that last defined the operator before the model's; that of the model where ONNX has none."""
+    def schema(self) -> Any:
+        """The `onnx.defs.OpSchema` of the operator at the model's opset; None where ONNX has none."""
         try:
-            return int(onnx.defs.get_schema(str(self.proto.op_type), self.opset, "").since_version)
+            return onnx.defs.get_schema(str(self.proto.op_type), self.opset, "")
         except onnx.defs.SchemaError:
-            return self.opset
+            return None
+
+    @property
+    def version(self) -> int:
+        """Opset that defines the operator as the model means it; the model's own where ONNX has none."""
+        schema = self.schema
+        return self.opset if schema is None else int(schema.since_version)
 
     @property
     def name(self) -> str:

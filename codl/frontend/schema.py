@@ -56,10 +56,7 @@ def find_schema_problems(node: OnnxNode) -> Iterator[str]:
     proto = node.proto
     if proto.domain not in DEFAULT_DOMAINS:
         return
-    try:
-        schema = onnx.defs.get_schema(str(proto.op_type), node.opset, "")
-    except onnx.defs.SchemaError:
-        schema = None
+    schema = node.schema
     if schema is None or schema.deprecated:
         yield node.sentence(
             got=f"operator {proto.op_type or 'without a type'}",

@@ -131,15 +131,19 @@ def _add_slice(
         draft.add_node(Slice(begin=begin, step=step), (x,), output, shape=shape, name=name)
 
 
+def _is_column_major(node: OnnxNode) -> bool:
+    return node.text("mode", "DCR") == "CRD"
+
+
 def translate_space_to_depth(draft: Draft, node: OnnxNode) -> None:
     """Add a `SpaceToDepth`."""
     x = draft.operand(node.inputs[0], node=node)
-    op = SpaceToDepth(block=node.integer("blocksize", 1), is_column_major=node.text("mode", "DCR") == "CRD")
+    op = SpaceToDepth(block=node.integer("blocksize", 1), is_column_major=_is_column_major(node))
     draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
 
 
 def translate_depth_to_space(draft: Draft, node: OnnxNode) -> None:
     """Add a `DepthToSpace`."""
     x = draft.operand(node.inputs[0], node=node)
-    op = DepthToSpace(block=node.integer("blocksize", 1), is_column_major=node.text("mode", "DCR") == "CRD")
+    op = DepthToSpace(block=node.integer("blocksize", 1), is_column_major=_is_column_major(node))
     draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)

@@ -78,7 +78,9 @@ def make_options(
     last_batches = np.cumsum([len(head) for head in heads])
     edges = np.searchsorted(owners, [0, *last_batches.tolist()]).tolist()
     bases = starts[[0, *last_batches.tolist()]]
-    low, high, axes = _take_demands(tables, rows, chosen=chosen, edges=edges, bases=bases)
+    low, high, axes = _take_demands(
+        tables, rows, chosen=chosen, edges=edges, bases=bases, devices=busy.shape[1]
+    )
     lasts = np.array([batch.last for batch in batches]).take(owners)
     ledger.open(len(chosen))
     readings = _note_reads(tables, edges, lasts, (low, high, axes), ledger)
@@ -184,8 +186,6 @@ def _note_reads(
         told: As `_take_demands` returns it.
         ledger: Where to note it.
     """
-    if not any(tables):  # constants are no tensors that anybody publishes
-        return len(ledger.axes)
     each = np.repeat(np.diff(edges), [len(tensors) for tensors in tables])
     firsts = np.repeat(edges[:-1], [len(tensors) for tensors in tables])
     # Rows are of one head's tensor after the other, each with all of the head's candidates.
@@ -250,6 +250,7 @@ def _take_demands(
     chosen: Ints,
     edges: Sequence[int],
     bases: Ints,
+    devices: int,
 ) -> tuple[Ints, Ints, Ints]:
     """Return, for each head, tensor and chosen candidate, what is read: low, high [row, device], axis [row].
 
@@ -259,9 +260,10 @@ def _take_demands(
         chosen: Candidates, counted through all stretches.
         edges: Of the chosen candidates of each head.
         bases: Candidates of all stretches before those of each head.
+        devices: As many as take part.
     """
-    if not rows:
-        nothing = np.zeros((0, 0), np.int64)
+    if not rows:  # constants are no tensors that anybody publishes
+        nothing = np.zeros((0, devices), np.int64)
         return nothing, nothing, np.zeros(0, np.int64)
     places, offset, sizes = [], 0, np.diff(bases).tolist()
     for tensors, base, size, start, stop in zip(

@@ -56,7 +56,6 @@ static inline VEC normalize_sides(__global const float *x, int c, int channels, 
     return DIVIDED_VEC(VLOAD(x), sum, bias, share, power);
 }
 
-
 #define NORMALIZE_VECTOR(at)                                                                                \
     {                                                                                                       \
         const int c = first + (at);                                                                         \

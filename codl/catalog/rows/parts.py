@@ -63,10 +63,9 @@ def _space_to_depth(op: SpaceToDepth, node: Node, graph: Graph, out: Boxes) -> I
     """One part for each offset in the block, which fills a range of channels or every so many."""
     (name,) = node.inputs
     channels, offsets = graph.shape(name)[1], op.block**2
-    every: KernelDims = ((0, 1), (2, 1), (3, 1), (1, offsets))
     for index, (row, column) in enumerate(product(range(op.block), repeat=2)):
         if op.is_column_major:
-            dst = TensorArg(name=node.output, dims=every, origin=(0, index, 0, 0))
+            dst = TensorArg(name=node.output, dims=_channel_step_dims(offsets), origin=(0, index, 0, 0))
             boxes = _every(out, 1, index, offsets)
         else:
             dst = _shifted(node.output, 4, 1, index * channels)
@@ -79,7 +78,7 @@ def _depth_to_space(op: DepthToSpace, node: Node, graph: Graph, out: Boxes) -> I
     """One part for each offset in the block, in coordinates of input pixels and output channels."""
     (name,) = node.inputs
     channels = graph.shape(node.output)[1]
-    dims: KernelDims = ((0, 1), (2, 1), (3, 1), (1, op.block**2 if op.is_column_major else 1))
+    dims = _channel_step_dims(op.block**2 if op.is_column_major else 1)
     for index, (row, column) in enumerate(product(range(op.block), repeat=2)):
         first = index if op.is_column_major else index * channels
         yield Part(
@@ -94,7 +93,7 @@ def _shuffle(op: ChannelShuffle, node: Node, graph: Graph, out: Boxes) -> Iterat
     """One part for each group, in coordinates of the place in it."""
     (name,) = node.inputs
     size = graph.shape(name)[1] // op.groups
-    dims: KernelDims = ((0, 1), (2, 1), (3, 1), (1, op.groups))
+    dims = _channel_step_dims(op.groups)
     for group in range(op.groups):
         yield Part(
             dst=TensorArg(name=node.output, dims=dims, origin=(0, group, 0, 0)),
@@ -138,6 +137,11 @@ def _transpose(op: Transpose, node: Node, out: Boxes) -> Part:
 def _pixel_dims(block: int) -> KernelDims:
     """Return the dimensions of an image of which each ``block``-th row and column is walked."""
     return (0, 1), (2, block), (3, block), (1, 1)
+
+
+def _channel_step_dims(step: int) -> KernelDims:
+    """Return the dimensions of an image of which each ``step``-th channel is walked."""
+    return (0, 1), (2, 1), (3, 1), (1, step)
 
 
 def _shifted(name: str, rank: int, axis: int, start: int) -> TensorArg:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from codl.catalog.gemm_tile import WAY_FLOATS, WAYS
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
-from codl.latency.amounts.traffic import Amounts
+from codl.latency.amounts.traffic import Amounts, count_panels
 from codl.machine import DeviceInfo
 
 _GUARDS = 3
@@ -92,10 +92,8 @@ def _count_lanes(batch: LaunchBatch, taps: Amounts, parameters: Parameters) -> A
         parameters: What the kernel is built with.
     """
     scalars = batch.scalars
-    assert batch.panel_begin is not None
-    assert batch.panel_end is not None
+    panels, _ = count_panels(batch)
     width = scalars["channel_end"] - scalars["channel_begin"]
-    panels = np.maximum(batch.panel_end - batch.panel_begin, 1)
     return np.asarray(np.where(width < parameters["VECTOR"], taps * (width / panels), 0.0))
 
 
