@@ -72,21 +72,25 @@
 static __attribute__((noinline)) void store_lanes(const float *lanes, __global float *dst,
                                                   __global const float *residual, int low, int high,
                                                   EPILOGUE_SCALARS) {
-    float results[VECTOR], others[VECTOR];
-    const int first = max(low, 0), last = min(high, VECTOR);
-    for (int i = 0; i < VECTOR; ++i)
-        others[i] = residual_order != RESIDUAL_NONE && i >= first && i < last ? residual[i] : 0.0f;
-    VEC value = VLOAD(lanes);
-    if (residual_order == RESIDUAL_BEFORE) value += VLOAD(others);
+    VEC value = VLOAD(lanes), other = (VEC)(0.0f);
+    if (residual_order != RESIDUAL_NONE) other = load_lanes(residual, 1, low, high);
+    if (residual_order == RESIDUAL_BEFORE) value += other;
     value = ACTIVATE(VEC, value);
-    if (residual_order == RESIDUAL_AFTER) value += VLOAD(others);
-    VSTORE(value, results);
-    for (int i = first; i < last; ++i) dst[i] = results[i];
+    if (residual_order == RESIDUAL_AFTER) value += other;
+    if (low <= 0 && high >= VECTOR) {
+        VSTORE(value, dst);
+    } else {
+        float results[VECTOR];
+        VSTORE(value, results);
+        for (int i = max(low, 0); i < min(high, VECTOR); ++i) dst[i] = results[i];
+    }
 }
 
-// Stores the row a<m> at channel 0 of its group at d<m>, residual at r<m>, channels [low, high) of the group.
+// Stores the row a<m> at channel 0 of its group at d<m>, residual at r<m>, channels [low, high) of the group: vectors
+// that hold some which the one before has not.
+#define KEEPS_VECTOR(first_channel, v, start) ((first_channel) + (v) * VECTOR < high && (start) + VECTOR > low)
 #define STORE_ANY_VECTOR(m, v)                                                                          \
-    {                                                                                                   \
+    if (KEEPS_VECTOR(first_channel, v, start_##v)) {                                                    \
         float lanes[VECTOR];                                                                            \
         VSTORE(a##m##_##v, lanes);                                                                      \
         store_lanes(lanes, d##m + start_##v, r##m + start_##v, low - start_##v, high - start_##v,       \
@@ -116,7 +120,7 @@ static void store_sums(__local const float *sums, __global float *dst, __global 
             if (residual_order != RESIDUAL_NONE) value += VLOAD(residual + channel);
             BOUND(value)
             VSTORE(value, dst + channel);
-        } else {
+        } else if (KEEPS_VECTOR(first_channel, v, channel)) {
             float lanes[VECTOR];
             VSTORE(value, lanes);
             store_lanes(lanes, dst + channel, residual + channel, low - channel, high - channel, residual_order,

@@ -65,6 +65,16 @@ def test_only_cut_panels_leave_value_by_value() -> None:
     assert (found["ended_stores"] > 0).tolist() == [False, True, False]
 
 
+def test_cut_panels_keep_vectors_whole_or_in_part() -> None:
+    """A panel has two vectors of 8 channels."""
+    batch, parameters = describe("conv-large", 1, [0, 8, 9, 4, 20, 8], [64, 64, 56, 9, 21, 40])
+    found = list_tiles(batch, count_work(batch, parameters), parameters, PLAIN)
+
+    vectors = found["stores"] / np.array([8, 8, 8, 2, 2, 6])
+    assert (found["kept_stores"] / vectors).tolist() == [0, 1, 1, 0, 0, 2]
+    assert (found["part_stores"] / vectors).tolist() == [0, 0, 1, 2, 1, 0]
+
+
 @pytest.mark.parametrize(
     "epilogue",
     [

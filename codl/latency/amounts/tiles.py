@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.catalog.epilogue import PLAIN_ACTIVATIONS
 from codl.catalog.spec import LaunchBatch, Parameters, Scalar
@@ -174,11 +175,15 @@ def _list_stores(
     is_plain = epilogues.find(_is_plain)
     at_begin, at_end = _share_cut(batch, parameters)
     slow, ended = np.where(is_plain, at_begin, 1.0), np.where(is_plain, at_end, 0.0)
-    return {
+    found = {
         "slow_stores": stores * slow,
         "ended_stores": stores * ended,
         "cut_products": products * np.minimum(at_begin + at_end, 1),
     }
+    if "TILE" not in parameters and np.max(_count_vectors(parameters)) > 1:
+        kept, part = _share_kept(batch, parameters, at_begin > 0, at_end > 0)
+        found |= {"kept_stores": stores * kept, "part_stores": stores * part}
+    return found
 
 
 def _is_plain(epilogue: Epilogue) -> bool:
@@ -200,6 +205,35 @@ def _share_cut(batch: LaunchBatch, parameters: Parameters) -> tuple[Amounts, Amo
     is_cut = (end % panel > 0) & ((end < length) | (not is_stepping_back))
     panels, _ = count_panels(batch)
     return (begin % panel > 0) / panels, is_cut / panels
+
+
+def _share_kept(
+    batch: LaunchBatch,
+    parameters: Parameters,
+    is_begin_cut: npt.NDArray[np.bool_],
+    is_end_cut: npt.NDArray[np.bool_],
+) -> tuple[Amounts, Amounts]:
+    """Return the share of a launch's vectors that cut panels keep whole, and in part, [count] each.
+
+    The former leave at once, the latter value by value; others of such a panel do not.
+    """
+    scalars, lanes, across = batch.scalars, parameters["VECTOR"], _count_vectors(parameters)
+    length = _find_length(scalars)
+    begin, end = scalars["channel_begin"] % length, (scalars["channel_end"] - 1) % length + 1
+    panels, _ = count_panels(batch)
+    at_begin, at_end = is_begin_cut & (begin % lanes > 0), is_end_cut & (end % lanes > 0)
+    first, last = -(-begin // lanes), end // lanes
+    part = at_begin.astype(np.float64) + (at_end & ~(at_begin & (begin // lanes == last)))
+    is_one = (panels == 1) & (begin < end)
+    behind = np.where(is_begin_cut, -first % across, 0)
+    before = np.where(is_end_cut, last % across, 0)
+    kept = np.where(is_one & (is_begin_cut | is_end_cut), np.maximum(last - first, 0), behind + before)
+    return kept / (panels * across), part / (panels * across)
+
+
+def _count_vectors(parameters: Parameters) -> Any:
+    """Return the vectors of a panel; may have an entry a candidate."""
+    return parameters["VECTORS"] if "VECTORS" in parameters else parameters["NR"] // parameters["VECTOR"]
 
 
 def _find_length(scalars: Mapping[str, Scalar]) -> Any:
