@@ -10,6 +10,7 @@ from codl.ir.ops import Conv2d, Pool2d, PoolKind
 from codl.ir.regions import Region
 from codl.profiler.case import Case, count_constant_bytes
 from codl.profiler.placing import place_constants, place_usually
+from codl.profiler.survey import count_walk
 from tests.catalog.nodes import device_info
 
 INFO = device_info(16)
@@ -62,3 +63,12 @@ def test_slices_count_as_what_they_read() -> None:
     assert place_usually(whole, INFO).are_constants_far
     assert not place_usually(make_case(64), INFO).are_constants_far
     assert replace(place_usually(whole, INFO), are_constants_far=False) == whole
+
+
+def test_far_constants_are_walked_through_the_further_the_more_they_are() -> None:
+    sizes = (64, 512, 1536)
+    far = [replace(make_case(channels), are_constants_far=True) for channels in sizes]
+
+    few, more, most = (count_walk(case, INFO) for case in far)
+
+    assert few == count_walk(make_case(1536), INFO) == 0 < more < most
