@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
-from codl.latency.amounts.crossing import Crossing, list_crossing
+from codl.latency.amounts.crossing import Crossing, list_apart, list_crossing
 from codl.latency.amounts.epilogues import PLAIN, Epilogues
 from codl.latency.amounts.far import list_far
 from codl.latency.amounts.lines import list_lines
@@ -110,6 +110,8 @@ def extract_features(
         prefix = "".join(f"{part}." for part in stage)
         is_all = bool(is_active.all())
         amounts = _list_amounts(batch, parameters, info, epilogues, counting)
+        if crossing is not None:
+            amounts |= list_apart(crossing, amounts)
         for name, amount in (amounts | list_far(batch, amounts, far_share, info)).items():
             key = prefix + name
             if wanted is None or name == _LAUNCHES or key in wanted:  # launches tell of which sort they are

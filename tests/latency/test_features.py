@@ -30,7 +30,7 @@ def test_more_work_never_has_smaller_features(sample: Sample) -> None:
     length = graph.shape(node.output)[axis]
 
     found = features_of(sample, axis, list(range(1, length + 1)))
-    edges = ("cut_", "ended_", "slow_", "gathers", "constants")
+    edges = ("cut_", "ended_", "slow_", "kept_", "part_", "gathers", "constants")
 
     assert (found.values >= 0).all()
     for place, name in enumerate(found.names):

@@ -25,6 +25,10 @@ Source:
 """
 
 
+_BY_LINES = ("lines", "short_lines", "short_values")
+"""Amounts that kernels do line by line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
     """How many candidates' data lie in pieces, [count] each."""
@@ -74,6 +78,19 @@ def join_crossings(crossings: Sequence[Crossing]) -> Crossing:
         span_bytes=np.concatenate([one.span_bytes for one in crossings]),
         piece_lines=np.concatenate([one.piece_lines for one in crossings]),
     )
+
+
+def list_apart(crossing: Crossing, amounts: Mapping[str, Amounts]) -> Mapping[str, Amounts]:
+    """Return by name what is done along lines that do not follow each other in memory, [count] each.
+
+    Kernels join lines that do to longer ones (kernels/common/runs.h).
+
+    Args:
+        crossing: Of the candidates.
+        amounts: What a launch does.
+    """
+    is_apart = crossing.pieces > 0
+    return {f"apart_{name}": amounts[name] * is_apart for name in _BY_LINES if name in amounts}
 
 
 def list_crossing(crossing: Crossing) -> Mapping[str, Amounts]:

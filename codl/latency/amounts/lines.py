@@ -12,6 +12,8 @@ from codl.latency.amounts.work import Work
 
 _LANES = 8
 """Of kernels without a parameter for them."""
+_LONGEST_PATTERN = 16
+"""Channels up to which operands that repeat are spread out first, as kernels/common/pattern.h says."""
 
 
 def list_lines(
@@ -36,6 +38,10 @@ def list_lines(
         "short_lines": lines * is_short,
         "cut_lines": lines * (channels % LINE_FLOATS > 0),
     }
+    if {"src_channels", "dst_channels"} <= set(batch.scalars):  # kernels/layout/reshape_gather__buffer.cl
+        found["segments"] = lines * np.maximum(channels / np.maximum(batch.scalars["src_channels"], 1), 1)
+    if _is_repeating(batch):
+        found["repeating_lines"] = np.where(channels > _LONGEST_PATTERN, lines, 0.0)
     vectors = work.units.get("vectors")
     if vectors is not None:
         steps = vectors / np.maximum(lines * np.ceil(channels / lanes), 1)
@@ -48,6 +54,12 @@ def list_lines(
         if "is_inner" in batch.scalars:
             found |= _list_sums(batch, lines * channels, lanes, vectors, found["short_values"])
     return found
+
+
+def _is_repeating(batch: LaunchBatch) -> bool:
+    """Return whether an operand has one value a channel for many pixels: lines of others do not join then."""
+    is_wide = batch.tensors[0].dims[2] is not None
+    return is_wide and any(arg.dims[2] is None and arg.dims[3] is not None for arg in batch.tensors)
 
 
 def _count_sides(batch: LaunchBatch, lines: Amounts, channels: Amounts, lanes: int) -> Amounts:

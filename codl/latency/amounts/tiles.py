@@ -213,7 +213,7 @@ def _share_kept(
     is_begin_cut: npt.NDArray[np.bool_],
     is_end_cut: npt.NDArray[np.bool_],
 ) -> tuple[Amounts, Amounts]:
-    """Return the share of a launch's vectors that cut panels keep whole, and in part, [count] each.
+    """Return the share of a launch's vectors that cut panels of several keep whole, and in part, [count].
 
     The former leave at once, the latter value by value; others of such a panel do not.
     """
@@ -224,6 +224,7 @@ def _share_kept(
     at_begin, at_end = is_begin_cut & (begin % lanes > 0), is_end_cut & (end % lanes > 0)
     first, last = -(-begin // lanes), end // lanes
     part = at_begin.astype(np.float64) + (at_end & ~(at_begin & (begin // lanes == last)))
+    part = part * (across > 1)
     is_one = (panels == 1) & (begin < end)
     behind = np.where(is_begin_cut, -first % across, 0)
     before = np.where(is_end_cut, last % across, 0)
