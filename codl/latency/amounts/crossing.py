@@ -23,8 +23,6 @@ Source:
     A kernel that reads and writes 3136 pieces of one to seven lines each, Zen 3, Intel's driver: 14 to 10 ns
     a line for up to five, 8 and 6 ns for six and seven; 4 ns where all is read.
 """
-
-
 _BY_LINES = ("lines", "short_lines", "short_values")
 """Amounts that kernels do line by line."""
 
