@@ -73,7 +73,7 @@ def list_tiles(
     """
     units = work.units
     rows, lanes = parameters["MR"], parameters["VECTOR"]
-    vectors = parameters["VECTORS"] if "VECTORS" in parameters else parameters["NR"] / lanes
+    vectors = _count_vectors(parameters)
     steps, tiles = units["steps"], units["tiles"]
     depth = steps / np.maximum(tiles, 1)
     stores = tiles * rows * vectors
