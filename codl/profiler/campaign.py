@@ -28,8 +28,8 @@ _ROUNDS = 3
 """Times that errors are looked at."""
 _AGAIN = 0.07
 """Share of the budget for measuring again."""
-_DRAIN = 0.02
-"""Share of the budget for what is in turn when the last case has joined."""
+_REST = 0.07
+"""Share of the budget for what is in turn when the last case has joined, and for learning from all of them."""
 _WATCH = 0.02
 """Share of the budget for looking how quiet the machine can be."""
 _LOOK = 0.2
@@ -143,13 +143,13 @@ class Campaign:
         planned = map(self._plan, merge(self._works, streams))
         yield from self._take(planned, done, _FIRST, "workload", least=_LEAST_CASES)
         missing = FIRST_CASES * len(self._works) - len(done)  # rows that know nothing predict nothing
-        yield from self._take(islice(planned, max(0, missing)), done, 1 - _AGAIN - _DRAIN, "workload")
+        yield from self._take(islice(planned, max(0, missing)), done, 1 - _AGAIN - _REST, "workload")
         for index in range(_ROUNDS):
-            until = _FIRST + (1 - _AGAIN - _DRAIN - _FIRST) * (index + 1) / _ROUNDS
+            until = _FIRST + (1 - _AGAIN - _REST - _FIRST) * (index + 1) / _ROUNDS
             if self._used() < until:
                 relatives = map(self._plan_chosen, self._iterate_near_errors())
                 yield from self._take(relatives, done, until, "where predictions are worst")
-        yield from self._take(self._iterate_again(), set(), 1 - _DRAIN, "repeatability")
+        yield from self._take(self._iterate_again(), set(), 1 - _REST, "repeatability")
 
     def _iterate_near_errors(self) -> Iterator[Case]:
         """Yield relatives of what is predicted worst, rows that cost networks most time first."""

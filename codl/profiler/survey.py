@@ -22,7 +22,11 @@ from codl.profiler.guard import Guard, Reading, find_quiet
 from codl.profiler.log import Sample
 
 LEAST_ROUNDS, MOST_ROUNDS = 12, 36
-"""Readings of every case until it is looked at, and those after which what there is must do."""
+"""Calm readings of every case until it is looked at, and those after which what there is must do."""
+_PATIENCE = 96
+"""Readings, calm or not, after which what there is must do: those of half a minute with a full pool."""
+_FEW = 6
+"""Calm readings without which all of them count."""
 SETTLED = 0.025
 """Standard error, relative, at which a time is known well enough."""
 POOL = 160
@@ -158,13 +162,16 @@ class Survey:
                 entry.readings.append(entry.row.read(self.guard))
 
     def _is_done(self, entry: _Entry) -> bool:
-        rounds = len(entry.readings)
-        if rounds < LEAST_ROUNDS or rounds >= MOST_ROUNDS:
-            return rounds >= MOST_ROUNDS
-        return self._find_quiet(entry.readings)[1] <= SETTLED
+        if len(entry.readings) < LEAST_ROUNDS:
+            return False
+        rounds = len(self.guard.keep_calm(entry.readings))
+        if rounds >= MOST_ROUNDS or len(entry.readings) >= _PATIENCE:
+            return True
+        return rounds >= LEAST_ROUNDS and self._find_quiet(entry.readings)[1] <= SETTLED
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
-        return find_quiet(readings, self.guard.quiet_seconds)
+        calm = self.guard.keep_calm(readings)
+        return find_quiet(calm if len(calm) >= _FEW else readings, self.guard.quiet_seconds)
 
     def _read_stream(self) -> None:
         self._streamed.append(self.guard.relate(*self.guard.surround([self._stream])[0].tolist()))

@@ -39,20 +39,20 @@ class Lesson:
     @property
     def model(self) -> RowModel:
         """The predictor as it stands in a profile."""
+        real = self._list_real_marks()
         return RowModel(
             digest=digest_implementation(self.row),
             model=self.fitted.model,
             quality=self.fitted.quality,
-            layers={mark: effect for mark, effect in self.fitted.effects.items() if mark in self._real},
+            layers={mark: effect for mark, effect in self.fitted.effects.items() if mark in real},
             known=self.fitted.known,
             doubt=self.fitted.doubt,
             known_doubt=self.fitted.known_doubt,
             counting=Counting.WORK,
         )
 
-    @property
-    def _real(self) -> set[str]:
-        """Marks of the layers that stand in networks: nobody asks for a relative of one by its name."""
+    def _list_real_marks(self) -> set[str]:
+        """Return marks of layers that stand in networks: nobody asks for a relative of one by its name."""
         real = _list_real()
         return {mark_sample(sample) for sample in self.samples if parse_layer(sample.layer).key in real}
 

@@ -14,18 +14,43 @@
 #include "common/vector.h"
 #include "common/runs.h"
 
-// Moments of the columns (T lanes each) at x, stored at y; the box may hold one of both alone.
-#define MOMENTS(T, LOAD, STORE, x, y)                                         \
-    {                                                                         \
-        T sum = (T)(0.0f), deviations = (T)(0.0f);                            \
-        for (int w = 0; w < width; ++w) sum += LOAD((x) + w * src_w);         \
-        const T mean = sum / (T)(width);                                      \
-        for (int w = 0; w < width; ++w) {                                     \
-            const T deviation = LOAD((x) + w * src_w) - mean;                 \
-            deviations = fma(deviation, deviation, deviations);               \
-        }                                                                     \
-        if (w_begin == 0) STORE(mean, (y));                                   \
+#define STORE_MOMENTS(STORE, mean, deviations, y)                                   \
+    {                                                                               \
+        if (w_begin == 0) STORE(mean, (y));                                         \
         if (w_begin + w_count == 2) STORE(deviations, (y) + (w_count - 1) * dst_w); \
+    }
+
+// Moments of the columns (T lanes each) at x, stored at y; the box may hold one of both alone.
+#define MOMENTS(T, LOAD, STORE, x, y)                                 \
+    {                                                                 \
+        T sum = (T)(0.0f), deviations = (T)(0.0f);                    \
+        for (int w = 0; w < width; ++w) sum += LOAD((x) + w * src_w); \
+        const T mean = sum / (T)(width);                              \
+        for (int w = 0; w < width; ++w) {                             \
+            const T deviation = LOAD((x) + w * src_w) - mean;         \
+            deviations = fma(deviation, deviation, deviations);       \
+        }                                                             \
+        STORE_MOMENTS(STORE, mean, deviations, y)                     \
+    }
+
+// The same of two vectors side by side: two chains of additions hide each other's waits.
+#define MOMENTS_OF_PAIR(x, y)                                               \
+    {                                                                       \
+        VEC sum_0 = (VEC)(0.0f), sum_1 = sum_0;                             \
+        for (int w = 0; w < width; ++w) {                                   \
+            sum_0 += VLOAD((x) + w * src_w);                                \
+            sum_1 += VLOAD((x) + w * src_w + VECTOR);                       \
+        }                                                                   \
+        const VEC mean_0 = sum_0 / (VEC)(width), mean_1 = sum_1 / (VEC)(width); \
+        VEC deviations_0 = (VEC)(0.0f), deviations_1 = deviations_0;        \
+        for (int w = 0; w < width; ++w) {                                   \
+            const VEC deviation_0 = VLOAD((x) + w * src_w) - mean_0;        \
+            const VEC deviation_1 = VLOAD((x) + w * src_w + VECTOR) - mean_1; \
+            deviations_0 = fma(deviation_0, deviation_0, deviations_0);     \
+            deviations_1 = fma(deviation_1, deviation_1, deviations_1);     \
+        }                                                                   \
+        STORE_MOMENTS(VSTORE, mean_0, deviations_0, y)                      \
+        STORE_MOMENTS(VSTORE, mean_1, deviations_1, (y) + VECTOR)           \
     }
 #define LOAD_FLOAT(pointer) (*(pointer))
 #define STORE_FLOAT(value, pointer) (*(pointer) = (value))
@@ -37,7 +62,10 @@ void moments_rows__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int width
     FOR_EACH_RUN(run, 1) {
         __global float *d = dst + RUN_START(dst, run);
         __global const float *s = src + RUN_START(src, run) - w_begin * src_w;
-        if (is_dense && run.length >= VECTOR) {
+        if (is_dense && run.length >= 2 * VECTOR) {
+            const int last = run.length - 2 * VECTOR;
+            for (int at = 0; at < run.length; at += 2 * VECTOR) MOMENTS_OF_PAIR(s + min(at, last), d + min(at, last))
+        } else if (is_dense && run.length >= VECTOR) {
             FOR_EACH_VECTOR(run.length, STEP)
         } else {
             for (int i = 0; i < run.length; ++i)
