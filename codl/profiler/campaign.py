@@ -29,7 +29,7 @@ _ROUNDS = 3
 _AGAIN = 0.07
 """Share of the budget for measuring again."""
 _REST = 0.07
-"""Share of the budget for what is in turn when the last case has joined, and for learning from all of them."""
+"""Share of the budget for what is in turn when the last case has joined, and for learning from all."""
 _WATCH = 0.02
 """Share of the budget for looking how quiet the machine can be."""
 _LOOK = 0.2
@@ -106,7 +106,7 @@ class Campaign:
         self._look_at_overhead()
         self._shared_cache_bytes = measure_shared_cache(self.device)
         sharing = measure_copies(self.device) | measure_maps(self.device)
-        for sample in self._survey.measure(self._iterate_tasks()):
+        for sample in self._survey.measure(self._iterate_tasks(), only_calm=True):
             self._log.append(sample)
             self._samples.append(sample)
             if self._used() >= self._next_look:
@@ -144,12 +144,13 @@ class Campaign:
         yield from self._take(planned, done, _FIRST, "workload", least=_LEAST_CASES)
         missing = FIRST_CASES * len(self._works) - len(done)  # rows that know nothing predict nothing
         yield from self._take(islice(planned, max(0, missing)), done, 1 - _AGAIN - _REST, "workload")
-        for index in range(_ROUNDS):
-            until = _FIRST + (1 - _AGAIN - _REST - _FIRST) * (index + 1) / _ROUNDS
+        share = (1 - _REST - _FIRST) / _ROUNDS
+        for end in (_FIRST + share * (index + 1) for index in range(_ROUNDS)):
+            until = end - _AGAIN / _ROUNDS
             if self._used() < until:
                 relatives = map(self._plan_chosen, self._iterate_near_errors())
                 yield from self._take(relatives, done, until, "where predictions are worst")
-        yield from self._take(self._iterate_again(), set(), 1 - _REST, "repeatability")
+            yield from self._take(self._iterate_again(), set(), end, "repeatability")
 
     def _iterate_near_errors(self) -> Iterator[Case]:
         """Yield relatives of what is predicted worst, rows that cost networks most time first."""

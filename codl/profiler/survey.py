@@ -25,8 +25,10 @@ LEAST_ROUNDS, MOST_ROUNDS = 12, 36
 """Calm readings of every case until it is looked at, and those after which what there is must do."""
 _PATIENCE = 96
 """Readings, calm or not, after which what there is must do: those of half a minute with a full pool."""
+_LONG_PATIENCE = 4 * _PATIENCE
+"""The same where only what was measured calmly is wanted."""
 _FEW = 6
-"""Calm readings without which all of them count."""
+"""Calm readings without which a time is not that of a quiet machine; all of them count then."""
 SETTLED = 0.025
 """Standard error, relative, at which a time is known well enough."""
 POOL = 160
@@ -91,7 +93,7 @@ class Survey:
         for _ in range(_RECENT):
             self._read_stream()
 
-    def measure(self, tasks: Iterator[Task]) -> Iterator[Sample]:
+    def measure(self, tasks: Iterator[Task], *, only_calm: bool = False) -> Iterator[Sample]:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
 
         Many cases take turns, new ones taking the places of those that are done: so the readings of each are
@@ -109,16 +111,22 @@ class Survey:
 
         Args:
             tasks: Asked for the next one whenever there is room.
+            only_calm: Whether to wait for calm moments longer, and to leave out what none was found for.
 
         Raises:
             DeviceError: The device failed.
         """
         entries: list[_Entry] = []
         rng = np.random.default_rng(0)
+        patience = _LONG_PATIENCE if only_calm else _PATIENCE
+        left, is_over = MOST_ROUNDS, False
         while True:
             size = sum(entry.task.case.size_bytes for entry in entries)
             for _ in range(_ADMITTED):
-                if len(entries) >= POOL or size > POOL_BYTES or (task := next(tasks, None)) is None:
+                if len(entries) >= POOL or size > POOL_BYTES:
+                    break
+                if (task := next(tasks, None)) is None:
+                    is_over = True
                     break
                 with suppress(BuildError):  # a kernel that this driver cannot build is chosen nowhere
                     walk = count_walk(task.case, self.device.info)
@@ -130,9 +138,10 @@ class Survey:
             self.device.store_programs(only_quickly=True)
             turns = [entries[place] for place in rng.permutation(len(entries))]
             self._take_turns(sorted(turns, key=lambda entry: entry.walk))
-            done = [entry for entry in entries if self._is_done(entry)]
+            left -= only_calm and is_over
+            done = [entry for entry in entries if left == 0 or self._is_done(entry, patience)]
             entries = [entry for entry in entries if entry not in done]
-            yield from map(self._make_sample, done)
+            yield from (self._make_sample(entry) for entry in done if not only_calm or self._is_calm(entry))
 
     def prepare(self, case: Case) -> PreparedCase:
         """Return a case ready to run.
@@ -161,13 +170,16 @@ class Survey:
                     self._read_stream()
                 entry.readings.append(entry.row.read(self.guard))
 
-    def _is_done(self, entry: _Entry) -> bool:
+    def _is_done(self, entry: _Entry, patience: int) -> bool:
         if len(entry.readings) < LEAST_ROUNDS:
             return False
         rounds = len(self.guard.keep_calm(entry.readings))
-        if rounds >= MOST_ROUNDS or len(entry.readings) >= _PATIENCE:
+        if rounds >= MOST_ROUNDS or len(entry.readings) >= patience:
             return True
         return rounds >= LEAST_ROUNDS and self._find_quiet(entry.readings)[1] <= SETTLED
+
+    def _is_calm(self, entry: _Entry) -> bool:
+        return len(self.guard.keep_calm(entry.readings)) >= _FEW
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
         calm = self.guard.keep_calm(readings)
