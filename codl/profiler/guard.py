@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -35,15 +36,16 @@ Source:
     pairs of windows of 24 readings 81 and 97 % agree within 10 %; 71 and 94 % where kernels are taken to rise
     by a power of 0.6, without an end.
 """
-_CALM = 1.2
-"""Up to this many times of its usual one, a guard says that what stands beside it was left alone.
+_CALM = 1.08
+"""Up to this many times of a usual one, what guards take in the middle says that a machine was left alone.
 
 Source:
-    Both virtual cores of a Zen 4, ten minutes each with Intel's driver and PoCL: the guard usually takes 1.07
-    times its quiet time, and 1.45 times for 2 to 20 s now and then, 13 and 25 % of the time. It comes and
-    goes at once, no time is stolen, and nothing else runs. Launches of some us then take 1.3 to 1.6 times
-    what the guard accounts for, others 1.05 to 1.2; 9 of 10 reductions are predicted more than 10 % wrongly.
-    Of cases measured twice 86 and 75 % repeat where both times were calm, 77 and 68 % of all.
+    Both virtual cores of a Zen 4, sessions of five minutes with Intel's driver and PoCL. Guards usually take
+    1.07 times their quiet time; for 2 to 20 s now and then, in 5 to 25 % of a session, 1.4 to 1.5 times, and
+    more rarely 1.16: at once, with no time stolen and nothing else running, as if both were threads of one
+    core. Kernels then take up to 1.8 times what guards account for; 9 of 10 reductions are predicted more
+    than 10 % wrongly. Some guards are as quick as ever, so single ones do not tell: of slices between such,
+    some were taken for 1.7 times as long as they are.
 """
 _TO_DEVIATION = 1.4826
 """From the median of absolute deviations to the standard deviation of a normal distribution."""
@@ -151,10 +153,10 @@ class Guard:
         groups = [[self.sweep], [self.call], before, launches, [self.call]]
         return self._stopwatch.time_groups(groups, plays=plays)[:, [1, 3, 4]]
 
-    def keep_calm(self, readings: Sequence[Reading]) -> list[Reading]:
-        """Return the readings beside which the guard took about what it usually does."""
-        most = _CALM * self.usual_seconds
-        return [reading for reading in readings if reading.guard_seconds <= most]
+    def is_calm(self, readings: Sequence[Reading]) -> bool:
+        """Return whether a machine was left alone while it was read, one reading right after the other."""
+        middle = median(reading.guard_seconds for reading in readings)
+        return middle <= _CALM * self.usual_seconds
 
     def relate(self, before: float, seconds: float, after: float) -> Reading:
         """Return a reading between two of the guard, which are remembered.

@@ -67,7 +67,24 @@ class _Entry:
     row: PreparedCase
     walk: int
     """How far it walks through memory, as `count_walk` says."""
-    readings: list[Reading] = field(default_factory=list)
+    calm: list[Reading] = field(default_factory=list)
+    """Of rounds in which the machine was left alone."""
+    others: list[Reading] = field(default_factory=list)
+
+    @property
+    def readings(self) -> list[Reading]:
+        """What its time is found from: what is not calm counts only where little is."""
+        return self.calm if self.is_calm else self.calm + self.others
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether its time is that of a quiet machine."""
+        return len(self.calm) >= _FEW
+
+    @property
+    def rounds(self) -> int:
+        """Readings, calm or not."""
+        return len(self.calm) + len(self.others)
 
 
 class Survey:
@@ -90,8 +107,7 @@ class Survey:
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
         self._streamed: deque[Reading] = deque(maxlen=_KEPT)
         """Of the memory-bound reference, the latest last."""
-        for _ in range(_RECENT):
-            self._read_stream()
+        self._streamed.extend(self._read_stream() for _ in range(_RECENT))
 
     def measure(self, tasks: Iterator[Task], *, only_calm: bool = False) -> Iterator[Sample]:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
@@ -141,7 +157,7 @@ class Survey:
             left -= only_calm and is_over
             done = [entry for entry in entries if left == 0 or self._is_done(entry, patience)]
             entries = [entry for entry in entries if entry not in done]
-            yield from (self._make_sample(entry) for entry in done if not only_calm or self._is_calm(entry))
+            yield from (self._make_sample(entry) for entry in done if entry.is_calm or not only_calm)
 
     def prepare(self, case: Case) -> PreparedCase:
         """Return a case ready to run.
@@ -164,29 +180,29 @@ class Survey:
         }
 
     def _take_turns(self, entries: Sequence[_Entry]) -> None:
+        """Read each case once, and the memory-bound reference now and then."""
+        streamed, readings = [], []
         with attentive_host():  # once, not for every case
             for place, entry in enumerate(entries):
                 if place % _STREAM_EVERY == 0:
-                    self._read_stream()
-                entry.readings.append(entry.row.read(self.guard))
+                    streamed.append(self._read_stream())
+                readings.append(entry.row.read(self.guard))
+        is_calm = self.guard.is_calm(readings)
+        for entry, reading in zip(entries, readings, strict=True):
+            (entry.calm if is_calm else entry.others).append(reading)
+        if is_calm:
+            self._streamed.extend(streamed)
 
     def _is_done(self, entry: _Entry, patience: int) -> bool:
-        if len(entry.readings) < LEAST_ROUNDS:
-            return False
-        rounds = len(self.guard.keep_calm(entry.readings))
-        if rounds >= MOST_ROUNDS or len(entry.readings) >= patience:
+        if len(entry.calm) >= MOST_ROUNDS or entry.rounds >= patience:
             return True
-        return rounds >= LEAST_ROUNDS and self._find_quiet(entry.readings)[1] <= SETTLED
-
-    def _is_calm(self, entry: _Entry) -> bool:
-        return len(self.guard.keep_calm(entry.readings)) >= _FEW
+        return len(entry.calm) >= LEAST_ROUNDS and self._find_quiet(entry.calm)[1] <= SETTLED
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
-        calm = self.guard.keep_calm(readings)
-        return find_quiet(calm if len(calm) >= _FEW else readings, self.guard.quiet_seconds)
+        return find_quiet(readings, self.guard.quiet_seconds)
 
-    def _read_stream(self) -> None:
-        self._streamed.append(self.guard.relate(*self.guard.surround([self._stream])[0].tolist()))
+    def _read_stream(self) -> Reading:
+        return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())
 
     def _make_sample(self, entry: _Entry) -> Sample:
         case = entry.task.case
@@ -206,7 +222,7 @@ class Survey:
             ratios={name: max(value, 1e-9) for name, value in ratios.items()},
             memory_share=min(1.0, memory_bytes / STREAM_BYTES * stream_seconds / seconds),
             spread=round(spread, 4),
-            rounds=len(entry.readings),
+            rounds=entry.rounds,
             at=time.time(),
             repeat_of=entry.task.repeat_of,
             are_constants_far=case.are_constants_far,

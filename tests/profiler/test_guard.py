@@ -58,14 +58,13 @@ def test_quiet_is_what_the_guard_takes_at_its_best(guard: Guard) -> None:
     assert guard.quiet_seconds == pytest.approx(1e-9)
 
 
-def test_readings_of_a_disturbed_machine_are_not_calm(guard: Guard) -> None:
+def test_machine_is_calm_where_guards_take_what_they_usually_do(guard: Guard) -> None:
     for _ in range(200):
         guard.relate(1e-9, 1e-3, 1e-9)
 
-    calm = guard.keep_calm([Reading(1e-3, 1.1e-9), Reading(3e-3, 1.5e-9), Reading(2e-3, 0.9e-9)])
-
     assert guard.usual_seconds == pytest.approx(1e-9)
-    assert [reading.seconds for reading in calm] == [1e-3, 2e-3]
+    assert guard.is_calm([Reading(1e-3, slowness * 1e-9) for slowness in (0.9, 1.05, 1.9)])
+    assert not guard.is_calm([Reading(1e-3, slowness * 1e-9) for slowness in (0.9, 1.4, 1.5)])
 
 
 def test_guard_is_much_longer_than_a_launch(guard: Guard, device: Device) -> None:

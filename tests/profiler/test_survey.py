@@ -1,0 +1,53 @@
+"""Cases taken in turn: what nobody saw the machine calm beside is left out where that is asked for."""
+
+from collections.abc import Iterator
+from itertools import cycle, islice
+
+import pytest
+
+from codl.devices.opencl import Device
+from codl.profiler.guard import Guard
+from codl.profiler.survey import LEAST_ROUNDS, Survey, Task
+from codl.profiler.workload import iterate_row, share_out
+from tests.profiler.layers import small_layers
+
+COUNT = 3
+
+
+@pytest.fixture(scope="module")
+def survey(device: Device) -> Survey:
+    return Survey(device)
+
+
+def list_tasks(device: Device) -> Iterator[Task]:
+    work = next(work for work in share_out(small_layers(), device.info) if "unary" in work.row.name)
+    return (Task(case=case) for case in islice(iterate_row(work, device.info), COUNT))
+
+
+def test_every_case_is_measured(survey: Survey, device: Device) -> None:
+    samples = list(survey.measure(list_tasks(device)))
+
+    assert len({sample.key for sample in samples}) == COUNT
+    assert all(sample.rounds >= LEAST_ROUNDS for sample in samples)
+    assert all(min(sample.ratios.values()) > 0 for sample in samples)
+
+
+def test_what_was_never_calm_is_left_out_on_request(
+    survey: Survey, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Guard, "is_calm", lambda guard, readings: False)
+
+    assert not list(survey.measure(list_tasks(device), only_calm=True))
+    assert len(list(survey.measure(list_tasks(device)))) == COUNT
+
+
+def test_disturbed_readings_do_not_count(
+    survey: Survey, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calm = cycle((False, True))
+    monkeypatch.setattr(Guard, "is_calm", lambda guard, readings: next(calm))
+
+    samples = list(survey.measure(list_tasks(device), only_calm=True))
+
+    assert len(samples) == COUNT
+    assert all(sample.rounds >= 2 * LEAST_ROUNDS for sample in samples)
