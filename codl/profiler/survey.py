@@ -18,7 +18,7 @@ from codl.errors import BuildError
 from codl.latency.profile import COMPUTE, MEMORY, digest_launches
 from codl.machine import DeviceInfo
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
-from codl.profiler.guard import Guard, Reading, find_quiet
+from codl.profiler.guard import Calm, Guard, Reading, find_quiet
 from codl.profiler.log import Sample
 
 LEAST_ROUNDS, MOST_ROUNDS = 12, 36
@@ -67,24 +67,9 @@ class _Entry:
     row: PreparedCase
     walk: int
     """How far it walks through memory, as `count_walk` says."""
-    calm: list[Reading] = field(default_factory=list)
-    """Of rounds in which the machine was left alone."""
-    others: list[Reading] = field(default_factory=list)
-
-    @property
-    def readings(self) -> list[Reading]:
-        """What its time is found from: what is not calm counts only where little is."""
-        return self.calm if self.is_calm else self.calm + self.others
-
-    @property
-    def is_calm(self) -> bool:
-        """Whether its time is that of a quiet machine."""
-        return len(self.calm) >= _FEW
-
-    @property
-    def rounds(self) -> int:
-        """Readings, calm or not."""
-        return len(self.calm) + len(self.others)
+    readings: list[Reading] = field(default_factory=list)
+    rounds: list[float] = field(default_factory=list)
+    """What tells calm rounds from others, of each reading's."""
 
 
 class Survey:
@@ -105,6 +90,7 @@ class Survey:
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
+        self._calm = Calm()
         self._streamed: deque[Reading] = deque(maxlen=_KEPT)
         """Of the memory-bound reference, the latest last."""
         self._streamed.extend(self._read_stream() for _ in range(_RECENT))
@@ -157,7 +143,7 @@ class Survey:
             left -= only_calm and is_over
             done = [entry for entry in entries if left == 0 or self._is_done(entry, patience)]
             entries = [entry for entry in entries if entry not in done]
-            yield from (self._make_sample(entry) for entry in done if entry.is_calm or not only_calm)
+            yield from (self._make_sample(entry) for entry in done if self._is_calm(entry) or not only_calm)
 
     def prepare(self, case: Case) -> PreparedCase:
         """Return a case ready to run.
@@ -187,16 +173,27 @@ class Survey:
                 if place % _STREAM_EVERY == 0:
                     streamed.append(self._read_stream())
                 readings.append(entry.row.read(self.guard))
-        is_calm = self.guard.is_calm(readings)
+        told = self._calm.add(readings)
         for entry, reading in zip(entries, readings, strict=True):
-            (entry.calm if is_calm else entry.others).append(reading)
-        if is_calm:
+            entry.readings.append(reading)
+            entry.rounds.append(told)
+        if told <= self._calm.limit_seconds:
             self._streamed.extend(streamed)
 
     def _is_done(self, entry: _Entry, patience: int) -> bool:
-        if len(entry.calm) >= MOST_ROUNDS or entry.rounds >= patience:
+        calm = self._keep_calm(entry)
+        if len(calm) >= MOST_ROUNDS or len(entry.readings) >= patience:
             return True
-        return len(entry.calm) >= LEAST_ROUNDS and self._find_quiet(entry.calm)[1] <= SETTLED
+        return len(calm) >= LEAST_ROUNDS and self._find_quiet(calm)[1] <= SETTLED
+
+    def _is_calm(self, entry: _Entry) -> bool:
+        return len(self._keep_calm(entry)) >= _FEW
+
+    def _keep_calm(self, entry: _Entry) -> list[Reading]:
+        """Return the readings of rounds in which the machine was left alone."""
+        limit = self._calm.limit_seconds
+        pairs = zip(entry.readings, entry.rounds, strict=True)
+        return [reading for reading, told in pairs if told <= limit]
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
         return find_quiet(readings, self.guard.quiet_seconds)
@@ -207,7 +204,8 @@ class Survey:
     def _make_sample(self, entry: _Entry) -> Sample:
         case = entry.task.case
         row = case.selection.implementation
-        seconds, spread = self._find_quiet(entry.readings)
+        calm = self._keep_calm(entry)
+        seconds, spread = self._find_quiet(calm if len(calm) >= _FEW else entry.readings)
         stream_seconds, _ = self._find_quiet(tuple(self._streamed)[-_RECENT:])
         ratios = {COMPUTE: self.count_references(seconds), MEMORY: seconds / stream_seconds}
         memory_bytes = max(0.0, count_memory_bytes(case, self.device.info))
@@ -222,7 +220,7 @@ class Survey:
             ratios={name: max(value, 1e-9) for name, value in ratios.items()},
             memory_share=min(1.0, memory_bytes / STREAM_BYTES * stream_seconds / seconds),
             spread=round(spread, 4),
-            rounds=entry.rounds,
+            rounds=len(entry.readings),
             at=time.time(),
             repeat_of=entry.task.repeat_of,
             are_constants_far=case.are_constants_far,

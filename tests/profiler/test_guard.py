@@ -6,7 +6,7 @@ import pytest
 from codl.devices.loads import prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.stopwatch import Stopwatch
-from codl.profiler.guard import Guard, Reading, find_quiet
+from codl.profiler.guard import Calm, Guard, Reading, find_quiet
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +58,22 @@ def test_quiet_is_what_the_guard_takes_at_its_best(guard: Guard) -> None:
     assert guard.quiet_seconds == pytest.approx(1e-9)
 
 
-def test_machine_is_calm_where_guards_take_what_they_usually_do(guard: Guard) -> None:
-    for _ in range(200):
-        guard.relate(1e-9, 1e-3, 1e-9)
+def test_rounds_are_calm_where_most_guards_take_what_they_usually_do() -> None:
+    calm = Calm()
+    for _ in range(5):
+        calm.add([Reading(1e-3, 1e-4)] * 10)
 
-    assert guard.usual_seconds == pytest.approx(1e-9)
-    assert guard.is_calm([Reading(1e-3, slowness * 1e-9) for slowness in (0.9, 1.05, 1.9)])
-    assert not guard.is_calm([Reading(1e-3, slowness * 1e-9) for slowness in (0.9, 1.4, 1.5)])
+    quiet = calm.add([Reading(1e-3, 1e-4 * slowness) for slowness in (0.9, 1.0, 1.0, 1.05, 1.05, 1.9)])
+    mixed = calm.add([Reading(1e-3, 1e-4 * slowness) for slowness in (0.9, 1.0, 1.0, 1.0, 1.4, 1.5)])
+
+    assert quiet <= calm.limit_seconds < mixed
+
+
+def test_half_of_all_rounds_are_calm_on_any_machine() -> None:
+    calm, rng = Calm(), np.random.default_rng(0)
+    told = [calm.add([Reading(1e-3, slow) for slow in 1e-4 * rng.uniform(1, 9, 20)]) for _ in range(50)]
+
+    assert sum(one <= calm.limit_seconds for one in told) >= 25
 
 
 def test_guard_is_much_longer_than_a_launch(guard: Guard, device: Device) -> None:

@@ -6,7 +6,7 @@ from itertools import cycle, islice
 import pytest
 
 from codl.devices.opencl import Device
-from codl.profiler.guard import Guard
+from codl.profiler.guard import Calm
 from codl.profiler.survey import LEAST_ROUNDS, Survey, Task
 from codl.profiler.workload import iterate_row, share_out
 from tests.profiler.layers import small_layers
@@ -35,7 +35,7 @@ def test_every_case_is_measured(survey: Survey, device: Device) -> None:
 def test_what_was_never_calm_is_left_out_on_request(
     survey: Survey, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Guard, "is_calm", lambda guard, readings: False)
+    monkeypatch.setattr(Calm, "limit_seconds", 0.0)
 
     assert not list(survey.measure(list_tasks(device), only_calm=True))
     assert len(list(survey.measure(list_tasks(device)))) == COUNT
@@ -44,8 +44,9 @@ def test_what_was_never_calm_is_left_out_on_request(
 def test_disturbed_readings_do_not_count(
     survey: Survey, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calm = cycle((False, True))
-    monkeypatch.setattr(Guard, "is_calm", lambda guard, readings: next(calm))
+    told = cycle((2.0, 1.0))
+    monkeypatch.setattr(Calm, "add", lambda calm, readings: next(told))
+    monkeypatch.setattr(Calm, "limit_seconds", 1.5)
 
     samples = list(survey.measure(list_tasks(device), only_calm=True))
 
