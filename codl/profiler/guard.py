@@ -47,7 +47,14 @@ Source:
     as ever: neither single ones nor the median of 100 tell. In a calm session 95 % of rounds of 160 readings
     have a percentile of at most 1.08 times the usual one.
 """
-_KEPT_ROUNDS = 4000
+_CROSSING = 1.3
+"""By how many times what one core takes from another may take longer or shorter than usual.
+
+Source:
+    The same machine: a copy of what another core has written takes twice as long in some seconds as in
+    others, so do concatenations and elementwise operators, some convolutions 1.8 times, and guards, which
+    stay in the cache of their own core, see nothing of it: cores that share a cache, and cores that do not.
+"""
 _TO_DEVIATION = 1.4826
 """From the median of absolute deviations to the standard deviation of a normal distribution."""
 _MEDIAN_LOSS = 1.2533
@@ -159,24 +166,28 @@ class Calm:
     """Tells in which rounds of readings a machine was left alone, whatever it is like all the time."""
 
     def __init__(self) -> None:
-        self._known: deque[float] = deque(maxlen=_KEPT_ROUNDS)
-        self._limit_seconds = 0.0
+        self._uppers: list[float] = []
+        self._crossings: list[float] = []
+        self._most_upper = self._usual_crossing = 0.0
 
-    @property
-    def limit_seconds(self) -> float:
-        """What `add` returns of calm rounds is no more than this; half of all rounds are calm at least."""
-        return self._limit_seconds
-
-    def add(self, readings: Sequence[Reading]) -> float:
-        """Remember a round, one reading right after the other, and return by how much it is told from others.
+    def add(self, readings: Sequence[Reading], crossings: Sequence[float] = ()) -> int:
+        """Remember a round, one reading right after the other, and return its number.
 
         Args:
             readings: One at least.
+            crossings: Seconds that cores took to copy what others had written, where there are several.
         """
-        told = float(np.percentile([one.guard_seconds for one in readings], _UPPER_PERCENT))
-        self._known.append(told)
-        self._limit_seconds = _CALM * float(np.median(self._known))
-        return told
+        guards = [reading.guard_seconds for reading in readings]
+        self._uppers.append(float(np.percentile(guards, _UPPER_PERCENT)))
+        self._crossings.append(float(np.median(crossings)) if len(crossings) else 1.0)
+        self._most_upper = _CALM * float(np.median(self._uppers))
+        self._usual_crossing = float(np.median(self._crossings))
+        return len(self._uppers) - 1
+
+    def is_calm(self, number: int) -> bool:
+        """Return whether a round was like most others, as far as is known by now."""
+        away = self._crossings[number] / self._usual_crossing
+        return self._uppers[number] <= self._most_upper and 1 / _CROSSING <= away <= _CROSSING
 
 
 def find_quiet(readings: Sequence[Reading], quiet_seconds: float) -> tuple[float, float]:

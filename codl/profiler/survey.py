@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codl.catalog.spec import can_steal
 from codl.devices.awake import attentive_host
-from codl.devices.loads import prepare_sweep
+from codl.devices.loads import Call, prepare_crossing, prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.pools import ActivationPool, ConstantPool
 from codl.devices.stopwatch import Stopwatch
@@ -41,7 +42,7 @@ STREAM_BYTES = 1 << 26
 """What the memory-bound reference moves."""
 _RECENT = 40
 """Readings of the memory-bound reference that tell what it takes at present."""
-_KEPT, _STREAM_EVERY = 1000, 32
+_KEPT, _STREAM_EVERY, _CROSS_EVERY = 1000, 32, 8
 _NO_WALK = 8
 """Half of the bits of the bytes that are no walk through memory."""
 _US = 1e6
@@ -68,8 +69,8 @@ class _Entry:
     walk: int
     """How far it walks through memory, as `count_walk` says."""
     readings: list[Reading] = field(default_factory=list)
-    rounds: list[float] = field(default_factory=list)
-    """What tells calm rounds from others, of each reading's."""
+    rounds: list[int] = field(default_factory=list)
+    """Number of each reading's round."""
 
 
 class Survey:
@@ -91,6 +92,7 @@ class Survey:
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
         self._calm = Calm()
+        self._crossing = prepare_crossing(self.stopwatch.device) if can_steal(device.info) else None
         self._streamed: deque[Reading] = deque(maxlen=_KEPT)
         """Of the memory-bound reference, the latest last."""
         self._streamed.extend(self._read_stream() for _ in range(_RECENT))
@@ -167,17 +169,19 @@ class Survey:
 
     def _take_turns(self, entries: Sequence[_Entry]) -> None:
         """Read each case once, and the memory-bound reference now and then."""
-        streamed, readings = [], []
+        streamed, crossed, readings = [], [], []
         with attentive_host():  # once, not for every case
             for place, entry in enumerate(entries):
                 if place % _STREAM_EVERY == 0:
                     streamed.append(self._read_stream())
+                if self._crossing is not None and place % _CROSS_EVERY == 0:
+                    crossed.append(self._read_crossing(*self._crossing))
                 readings.append(entry.row.read(self.guard))
-        told = self._calm.add(readings)
+        number = self._calm.add(readings, crossed)
         for entry, reading in zip(entries, readings, strict=True):
             entry.readings.append(reading)
-            entry.rounds.append(told)
-        if told <= self._calm.limit_seconds:
+            entry.rounds.append(number)
+        if self._calm.is_calm(number):
             self._streamed.extend(streamed)
 
     def _is_done(self, entry: _Entry, patience: int) -> bool:
@@ -191,12 +195,15 @@ class Survey:
 
     def _keep_calm(self, entry: _Entry) -> list[Reading]:
         """Return the readings of rounds in which the machine was left alone."""
-        limit = self._calm.limit_seconds
         pairs = zip(entry.readings, entry.rounds, strict=True)
-        return [reading for reading, told in pairs if told <= limit]
+        return [reading for reading, number in pairs if self._calm.is_calm(number)]
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
         return find_quiet(readings, self.guard.quiet_seconds)
+
+    def _read_crossing(self, write: Call, copy: Call) -> float:
+        """Return what cores take to copy what others have written, in seconds."""
+        return float(self.guard.surround([copy], before=[write])[0, 1])
 
     def _read_stream(self) -> Reading:
         return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())

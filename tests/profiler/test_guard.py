@@ -66,14 +66,28 @@ def test_rounds_are_calm_where_most_guards_take_what_they_usually_do() -> None:
     quiet = calm.add([Reading(1e-3, 1e-4 * slowness) for slowness in (0.9, 1.0, 1.0, 1.05, 1.05, 1.9)])
     mixed = calm.add([Reading(1e-3, 1e-4 * slowness) for slowness in (0.9, 1.0, 1.0, 1.0, 1.4, 1.5)])
 
-    assert quiet <= calm.limit_seconds < mixed
+    assert calm.is_calm(quiet)
+    assert not calm.is_calm(mixed)
+
+
+def test_rounds_are_not_calm_where_caches_are_further_or_nearer_than_usual() -> None:
+    calm = Calm()
+    for _ in range(5):
+        calm.add([Reading(1e-3, 1e-4)], [1e-5, 1.1e-5])
+
+    usual, further, nearer = (calm.add([Reading(1e-3, 1e-4)], [seconds]) for seconds in (1.2e-5, 2e-5, 6e-6))
+
+    assert calm.is_calm(usual)
+    assert not calm.is_calm(further)
+    assert not calm.is_calm(nearer)
 
 
 def test_half_of_all_rounds_are_calm_on_any_machine() -> None:
     calm, rng = Calm(), np.random.default_rng(0)
-    told = [calm.add([Reading(1e-3, slow) for slow in 1e-4 * rng.uniform(1, 9, 20)]) for _ in range(50)]
+    for _ in range(50):
+        calm.add([Reading(1e-3, slow) for slow in 1e-4 * rng.uniform(1, 9, 20)])
 
-    assert sum(one <= calm.limit_seconds for one in told) >= 25
+    assert sum(map(calm.is_calm, range(50))) >= 25
 
 
 def test_guard_is_much_longer_than_a_launch(guard: Guard, device: Device) -> None:
