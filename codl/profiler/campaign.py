@@ -44,6 +44,8 @@ _LEAST_CASES = 14
 """Measured however short the budget is: drivers may take long to compile the first kernels."""
 _APART_SECONDS = 60.0
 """Between the two measurements of a case, where the budget allows it."""
+_PATIENT_SECONDS = 60.0
+"""A shorter budget has no time to wait for calm moments."""
 _PAUSE_SECONDS = 30.0
 """Samples further apart were taken in different sessions; compiling the first kernels takes less."""
 
@@ -106,7 +108,7 @@ class Campaign:
         self._look_at_overhead()
         self._shared_cache_bytes = measure_shared_cache(self.device)
         sharing = measure_copies(self.device) | measure_maps(self.device)
-        for sample in self._survey.measure(self._iterate_tasks(), only_calm=True):
+        for sample in self._survey.measure(self._iterate_tasks(), only_calm=self._budget >= _PATIENT_SECONDS):
             self._log.append(sample)
             self._samples.append(sample)
             if self._used() >= self._next_look:

@@ -123,7 +123,7 @@ class Survey:
         entries: list[_Entry] = []
         rng = np.random.default_rng(0)
         patience = _LONG_PATIENCE if only_calm else _PATIENCE
-        left, is_over = MOST_ROUNDS, False
+        left, is_over = LEAST_ROUNDS, False
         while True:
             size = sum(entry.task.case.size_bytes for entry in entries)
             for _ in range(_ADMITTED):
@@ -142,7 +142,7 @@ class Survey:
             self.device.store_programs(only_quickly=True)
             turns = [entries[place] for place in rng.permutation(len(entries))]
             self._take_turns(sorted(turns, key=lambda entry: entry.walk))
-            left -= only_calm and is_over
+            left -= only_calm and is_over  # rounds for what is in turn when there is nothing more to come
             done = [entry for entry in entries if left == 0 or self._is_done(entry, patience)]
             entries = [entry for entry in entries if entry not in done]
             yield from (self._make_sample(entry) for entry in done if self._is_calm(entry) or not only_calm)

@@ -70,16 +70,13 @@ def test_rounds_are_calm_where_most_guards_take_what_they_usually_do() -> None:
     assert not calm.is_calm(mixed)
 
 
-def test_rounds_are_not_calm_where_caches_are_further_or_nearer_than_usual() -> None:
+def test_rounds_are_calm_where_cores_are_near_each_other() -> None:
     calm = Calm()
-    for _ in range(5):
-        calm.add([Reading(1e-3, 1e-4)], [1e-5, 1.1e-5])
+    near = [calm.add([Reading(1e-3, 1e-4)], [1e-5, 1.1e-5]) for _ in range(4)]
+    far = [calm.add([Reading(1e-3, 1e-4)], [2e-5]) for _ in range(6)]
 
-    usual, further, nearer = (calm.add([Reading(1e-3, 1e-4)], [seconds]) for seconds in (1.2e-5, 2e-5, 6e-6))
-
-    assert calm.is_calm(usual)
-    assert not calm.is_calm(further)
-    assert not calm.is_calm(nearer)
+    assert all(map(calm.is_calm, near))
+    assert not any(map(calm.is_calm, far))
 
 
 def test_half_of_all_rounds_are_calm_on_any_machine() -> None:
