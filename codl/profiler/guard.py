@@ -187,8 +187,9 @@ class Calm:
         return len(self._uppers) - 1
 
     def is_calm(self, number: int) -> bool:
-        """Return whether nothing slowed a round's cores, and they were near each other, as far as is known."""
-        return self._uppers[number] <= self._most_upper and self._crossings[number] <= self._most_crossing
+        """Return whether nothing slowed cores in a round, and they were near each other, as far as is known."""
+        is_near = self._crossings[number] <= self._most_crossing
+        return is_near and self._uppers[number] <= self._most_upper
 
 
 def find_quiet(readings: Sequence[Reading], quiet_seconds: float) -> tuple[float, float]:
