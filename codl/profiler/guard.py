@@ -187,7 +187,7 @@ class Calm:
         return len(self._uppers) - 1
 
     def is_calm(self, number: int) -> bool:
-        """Return whether nothing slowed cores in a round, and they were near each other, as far as is known."""
+        """Return whether nothing slowed a round's cores, near each other, as far as is known by now."""
         is_near = self._crossings[number] <= self._most_crossing
         return is_near and self._uppers[number] <= self._most_upper
 
