@@ -42,7 +42,7 @@ Source:
     Both virtual cores of a Zen 4, sessions of five minutes with Intel's driver and PoCL. Guards usually take
     1.07 times their quiet time; now and then, for 2 to 20 s, in 5 to 25 % of a session, most of them 1.4 to
     1.5 times, with no time stolen and nothing else running, as if both were threads of one core. Kernels then
-    take up to 1.8 times what guards account for; 9 of 10 reductions are predicted more than 10 % wrongly. Of
+    take up to 1.6 times what guards account for; 9 of 10 reductions are predicted more than 10 % wrongly. Of
     cases measured twice 92 to 100 % repeat in minutes without, 30 to 60 % in others. Some guards are as quick
     as ever: neither single ones nor the median of 100 tell. In a calm session 95 % of rounds of 160 readings
     have a percentile of at most 1.08 times the usual one.
@@ -52,7 +52,7 @@ _CROSSING, _NEAR_PERCENT = 1.3, 25
 
 Source:
     The same machine: a copy of what another core has written takes twice as long in some seconds as in
-    others, so do concatenations and elementwise operators, some convolutions 1.8 times, and guards, which
+    others, so do concatenations and elementwise operators, convolutions up to 1.3 times, and guards, which
     stay in the cache of their own core, see nothing of it: cores that share a cache, and cores that do not.
     By the median round instead, which was near in one half of a session and far in the other, 52 % of cases
     measured twice repeat.
