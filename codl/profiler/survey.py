@@ -24,10 +24,11 @@ from codl.profiler.log import Sample
 
 LEAST_ROUNDS, MOST_ROUNDS = 12, 36
 """Calm readings of every case until it is looked at, and those after which what there is must do."""
-_PATIENCE = 96
-"""Readings, calm or not, after which what there is must do: those of half a minute with a full pool."""
-_LONG_PATIENCE = 4 * _PATIENCE
-"""The same where only what was measured calmly is wanted."""
+_PATIENCE, _LONG_PATIENCE = 48, 384
+"""Readings, calm or not, after which what there is must do; more where only calm ones are wanted.
+
+With a full pool those of 17 s, and of two minutes.
+"""
 _FEW = 6
 """Calm readings without which a time is not that of a quiet machine; all of them count then."""
 SETTLED = 0.025
