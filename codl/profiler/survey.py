@@ -146,7 +146,12 @@ class Survey:
             left -= only_calm and is_over  # rounds for what is in turn when there is nothing more to come
             done = [entry for entry in entries if left == 0 or self._is_done(entry, patience)]
             entries = [entry for entry in entries if entry not in done]
-            yield from (self._make_sample(entry) for entry in done if self._is_calm(entry) or not only_calm)
+            for entry in done:
+                calm = self._keep_calm(entry)
+                if len(calm) >= _FEW:
+                    yield self._make_sample(entry, calm)
+                elif not only_calm:
+                    yield self._make_sample(entry, entry.readings)
 
     def prepare(self, case: Case) -> PreparedCase:
         """Return a case ready to run.
@@ -191,9 +196,6 @@ class Survey:
             return True
         return len(calm) >= LEAST_ROUNDS and self._find_quiet(calm)[1] <= SETTLED
 
-    def _is_calm(self, entry: _Entry) -> bool:
-        return len(self._keep_calm(entry)) >= _FEW
-
     def _keep_calm(self, entry: _Entry) -> list[Reading]:
         """Return the readings of rounds in which the machine was left alone."""
         pairs = zip(entry.readings, entry.rounds, strict=True)
@@ -209,11 +211,11 @@ class Survey:
     def _read_stream(self) -> Reading:
         return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())
 
-    def _make_sample(self, entry: _Entry) -> Sample:
+    def _make_sample(self, entry: _Entry, readings: Sequence[Reading]) -> Sample:
+        """Return what a case takes by those of its readings that count."""
         case = entry.task.case
         row = case.selection.implementation
-        calm = self._keep_calm(entry)
-        seconds, spread = self._find_quiet(calm if len(calm) >= _FEW else entry.readings)
+        seconds, spread = self._find_quiet(readings)
         stream_seconds, _ = self._find_quiet(tuple(self._streamed)[-_RECENT:])
         ratios = {COMPUTE: self.count_references(seconds), MEMORY: seconds / stream_seconds}
         memory_bytes = max(0.0, count_memory_bytes(case, self.device.info))
