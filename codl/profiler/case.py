@@ -20,7 +20,8 @@ from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.latency.amounts.traffic import count_constants
 from codl.machine import DeviceInfo
-from codl.profiler.guard import Guard, Reading
+from codl.profiler.guard import Guard
+from codl.profiler.quiet import Reading
 
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
 """A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""

@@ -1,9 +1,8 @@
-"""Tells how disturbed a machine is at a moment, and what would take how long if it were quiet."""
+"""Tells how disturbed a machine is at a moment."""
 
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from codl.devices.loads import Call, prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.stopwatch import Stopwatch
 from codl.machine import DeviceKind
+from codl.profiler.quiet import Reading
 
 _CORE_BYTES = 1 << 14
 """Read by each core or group: half of a small first-level cache."""
@@ -25,50 +25,6 @@ _LEAST_READINGS = 30
 _GROWTH = 1.1
 """By how many times more readings there are, until the quietest of them are looked for again."""
 _LOOK_SECONDS = 0.005
-_WORST = 1.65
-"""Beyond this many times of a quiet one a guard was interrupted itself: kernels rise with it up to there.
-
-Source:
-    103 cases of 9 rows, 120 to 190 readings each over 40 s, on one of two virtual cores that are threads of
-    one core of an Emerald Rapids, Intel's driver and PoCL. Up to here kernels rise as the guard does, what
-    streams constants half as much; beyond, they are 1.2 to 1.4 times slower whatever the guard says. Of all
-    pairs of windows of 24 readings 81 and 97 % agree within 10 %; 71 and 94 % where kernels are taken to rise
-    by a power of 0.6, without an end.
-"""
-_CALM, _UPPER_PERCENT = 1.08, 80
-"""Up to this many times of what it usually is, this percentile of guards says that a machine was left alone.
-
-Source:
-    Both virtual cores of a Zen 4, sessions of five minutes with Intel's driver and PoCL. Guards usually take
-    1.07 times their quiet time; now and then, for 2 to 20 s, in 5 to 25 % of a session, most of them 1.4 to
-    1.5 times, with no time stolen and nothing else running, as if both were threads of one core. Kernels then
-    take up to 1.6 times what guards account for; 9 of 10 reductions are predicted more than 10 % wrongly. Of
-    cases measured twice 92 to 100 % repeat in minutes without, 30 to 60 % in others. Some guards are as quick
-    as ever: neither single ones nor the median of 100 tell. In a calm session 95 % of rounds of 160 readings
-    have a percentile of at most 1.08 times the usual one.
-"""
-_CROSSING, _NEAR_PERCENT = 1.3, 25
-"""By how many times what cores take from each other may take longer than in this percentile of rounds.
-
-Source:
-    The same machine: a copy of what another core has written takes twice as long in some seconds as in
-    others, so do concatenations and elementwise operators, convolutions up to 1.3 times, and guards, which
-    stay in the cache of their own core, see nothing of it: cores that share a cache, and cores that do not.
-    By the median round instead, which was near in one half of a session and far in the other, 52 % of cases
-    measured twice repeat.
-"""
-_TO_DEVIATION = 1.4826
-"""From the median of absolute deviations to the standard deviation of a normal distribution."""
-_MEDIAN_LOSS = 1.2533
-"""Standard error of a median, in that of a mean."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What something took, and what the guards beside it took on average, in seconds."""
-
-    seconds: float
-    guard_seconds: float
 
 
 class Guard:
@@ -162,49 +118,6 @@ class Guard:
         """
         self._known += before, after
         return Reading(seconds, (before + after) / 2)
-
-
-class Calm:
-    """Tells in which rounds of readings a machine was left alone, whatever it is like all the time."""
-
-    def __init__(self) -> None:
-        self._uppers: list[float] = []
-        self._crossings: list[float] = []
-        self._most_upper = self._most_crossing = 0.0
-
-    def add(self, readings: Sequence[Reading], crossings: Sequence[float] = ()) -> int:
-        """Remember a round, one reading right after the other, and return its number.
-
-        Args:
-            readings: One at least.
-            crossings: Seconds that cores took to copy what others had written, where there are several.
-        """
-        guards = [reading.guard_seconds for reading in readings]
-        self._uppers.append(float(np.percentile(guards, _UPPER_PERCENT)))
-        self._crossings.append(float(np.median(crossings)) if len(crossings) else 1.0)
-        self._most_upper = _CALM * float(np.median(self._uppers))
-        self._most_crossing = _CROSSING * float(np.percentile(self._crossings, _NEAR_PERCENT))
-        return len(self._uppers) - 1
-
-    def is_calm(self, number: int) -> bool:
-        """Return whether nothing slowed a round's cores, near each other, as far as is known by now."""
-        is_near = self._crossings[number] <= self._most_crossing
-        return is_near and self._uppers[number] <= self._most_upper
-
-
-def find_quiet(readings: Sequence[Reading], quiet_seconds: float) -> tuple[float, float]:
-    """Return what takes how many seconds on a quiet machine, and the standard error, relative.
-
-    Args:
-        readings: Of the same work, one at least.
-        quiet_seconds: What the guards beside take on a quiet machine.
-    """
-    taken, beside = np.array([(reading.seconds, reading.guard_seconds) for reading in readings]).T
-    slowness = np.clip(beside / quiet_seconds, 1 / _WORST, _WORST)
-    logs = np.log(np.maximum(taken, 1e-9) / slowness)
-    middle = np.median(logs)
-    deviation = _TO_DEVIATION * float(np.median(np.abs(logs - middle)))
-    return float(np.exp(middle)), _MEDIAN_LOSS * deviation / len(logs) ** 0.5
 
 
 def _count_cores(device: Device) -> int:

@@ -14,7 +14,7 @@ from codl.cache.journal import Journal, read_journal
 from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
 
-_METHOD = 11
+_METHOD = 12
 """What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""

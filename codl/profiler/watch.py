@@ -9,7 +9,8 @@ import numpy as np
 
 from codl.devices.awake import awake_cores
 from codl.devices.script import Played
-from codl.profiler.guard import Guard, Reading, find_quiet
+from codl.profiler.guard import Guard
+from codl.profiler.quiet import Reading, find_quiet
 
 LEAST_ROUNDS = 8
 _SETTLED = 0.01

@@ -20,7 +20,8 @@ from codl.devices.timing import Series
 from codl.errors import ProfileError
 from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
-from codl.profiler.guard import Guard, Reading, find_quiet
+from codl.profiler.guard import Guard
+from codl.profiler.quiet import Reading, find_quiet
 from codl.profiler.survey import Survey
 from codl.profiler.watch import Watch
 

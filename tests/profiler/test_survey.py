@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from codl.devices.opencl import Device
-from codl.profiler.guard import Calm
+from codl.profiler.quiet import Calm, Mood
 from codl.profiler.survey import LEAST_ROUNDS, Survey, Task
 from codl.profiler.workload import iterate_row, share_out
 from tests.profiler.layers import small_layers
@@ -35,7 +35,7 @@ def test_every_case_is_measured(survey: Survey, device: Device) -> None:
 def test_what_was_never_calm_is_left_out_on_request(
     survey: Survey, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Calm, "is_calm", lambda calm, number: False)
+    monkeypatch.setattr(Calm, "is_calm", lambda calm, mood: False)
 
     assert not list(survey.measure(list_tasks(device), only_calm=True))
     assert len(list(survey.measure(list_tasks(device)))) == COUNT
@@ -44,7 +44,12 @@ def test_what_was_never_calm_is_left_out_on_request(
 def test_disturbed_readings_do_not_count(
     survey: Survey, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Calm, "is_calm", lambda calm, number: number % 2 == 1)
+    numbers: dict[int, int] = {}
+
+    def is_odd(calm: Calm, mood: Mood) -> bool:
+        return numbers.setdefault(id(mood), len(numbers)) % 2 == 1
+
+    monkeypatch.setattr(Calm, "is_calm", is_odd)
 
     samples = list(survey.measure(list_tasks(device)))
 
