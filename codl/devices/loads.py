@@ -27,7 +27,13 @@ _CROSSING_BYTES, _CROSSING_PARTS = 1 << 16, 8
 
 
 def prepare_sweep(
-    device: Device, *, footprint: int = SWEPT_BYTES, rounds: int = 1, lead: int = 0, copies: bool = True
+    device: Device,
+    *,
+    footprint: int = SWEPT_BYTES,
+    rounds: int = 1,
+    lead: int = 0,
+    copies: bool = True,
+    parts: int = 1,
 ) -> Call:
     """Return a call that enqueues walks over ``footprint`` bytes, after which caches hold nothing else.
 
@@ -40,9 +46,10 @@ def prepare_sweep(
         rounds: Walks of the launch whose event is returned.
         lead: Walks of a launch right before it, which bring into the caches what they hold.
         copies: Whether they write; otherwise they only add up what they read, half of the footprint.
+        parts: Of what each unit walks through; units that are free take what others have not begun.
     """
     floats, group, step = footprint // FLOAT_BYTES // 2, _count_group(device), _count_step(device)
-    share = max(step, floats // (device.info.units * group) // step * step)
+    share = max(step, floats // (device.info.units * group * parts) // step * step)
     items = max(group, floats // share // group * group)
     src, dst = device.allocate(items * share), device.allocate(items * share)
     device.fill(src, 1.0)
