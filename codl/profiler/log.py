@@ -73,6 +73,8 @@ class History:
     """When the last complete campaign ended, in seconds of the Unix epoch; 0 for none."""
     overheads: list[Overhead] = field(default_factory=list)
     """Each look at them, of all campaigns."""
+    shared_caches: list[int] = field(default_factory=list)
+    """What each look found a cache that cores share to keep, in bytes, of all campaigns."""
 
 
 class SampleLog:
@@ -119,6 +121,11 @@ class SampleLog:
         with self._explained():
             self._journal.append({"overhead": asdict(overhead)})
 
+    def append_shared_cache(self, kept_bytes: int) -> None:
+        """Add a look at what a cache that cores share keeps."""
+        with self._explained():
+            self._journal.append({"shared_cache_bytes": kept_bytes})
+
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
@@ -164,6 +171,7 @@ def read_log(path: Path) -> History:
     samples: list[Sample] = []
     references: list[Mapping[str, float]] = []
     overheads: list[Overhead] = []
+    shared_caches: list[int] = []
     ended_at = 0.0
     try:
         for told in read_journal(path):
@@ -173,15 +181,23 @@ def read_log(path: Path) -> History:
                     ended_at = float(told["end"])
                 elif "overhead" in told:
                     overheads.append(_read_overhead(told["overhead"]))
+                elif "shared_cache_bytes" in told:
+                    shared_caches.append(_read_bytes(told["shared_cache_bytes"]))
                 else:
                     samples.append(_read_sample(told["sample"]))
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
                 continue
     except OSError as error:
         raise ProfileError(
             f"{path}: got {error}, expected samples; mend its permissions or remove it"
         ) from error
-    return History(samples=samples, references=references, ended_at=ended_at, overheads=overheads)
+    return History(
+        samples=samples,
+        references=references,
+        ended_at=ended_at,
+        overheads=overheads,
+        shared_caches=shared_caches,
+    )
 
 
 def _read_overhead(told: Mapping[str, Any]) -> Overhead:
@@ -189,6 +205,12 @@ def _read_overhead(told: Mapping[str, Any]) -> Overhead:
     if not all(isfinite(us) and us >= 0 for us in (overhead.launch_us, overhead.wait_us)):
         raise ValueError("a time that is none")
     return overhead
+
+
+def _read_bytes(told: Any) -> int:
+    if (kept := int(told)) < 0:
+        raise ValueError("bytes that are none")
+    return kept
 
 
 def _read_sample(told: Mapping[str, Any]) -> Sample:

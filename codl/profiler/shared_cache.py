@@ -17,10 +17,14 @@ _HALF_MISSED = 1.5
 """Walks so many times as long as a cache holds miss it half of the time, see `latency.amounts.far`."""
 
 
-def measure_shared_cache(device: Device) -> int:
+def measure_shared_cache(device: Device, *, looks: int = _LOOKS) -> int:
     """Return how many bytes a cache keeps from one walk to the next, 0 where memory is as fast.
 
     What other programs leave of a cache that cores share counts, not its size.
+
+    Args:
+        device: The device.
+        looks: Of which the median counts.
 
     Raises:
         DeviceError: The driver refused memory.
@@ -35,8 +39,8 @@ def measure_shared_cache(device: Device) -> int:
     buffer = timed.allocate(round_read(timed, sizes[-1] // FLOAT_BYTES))
     timed.fill(buffer, 1.0)
     calls = [prepare_read(timed, buffer, size // FLOAT_BYTES) for size in sizes]
-    looks = [[stopwatch.time([call], before=[call]) for call in calls] for _ in range(_LOOKS)]
-    rates = np.array(sizes) / np.maximum(np.median(looks, axis=0), 1e-9)
+    timed_walks = [[stopwatch.time([call], before=[call]) for call in calls] for _ in range(looks)]
+    rates = np.array(sizes) / np.maximum(np.median(timed_walks, axis=0), 1e-9)
     if rates[0] < _LEAST_GAIN * rates[-1]:
         return 0
     middle = float(np.sqrt(rates[0] * rates[-1]))

@@ -145,6 +145,16 @@ def test_every_kernel_can_be_measured(device: Device) -> None:
         assert survey.prepare(case).run() > 0, case.key
 
 
+def test_shared_cache_that_was_missed_for_a_moment_is_known(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = iter([0, 8_000_000, 0, 0, 0, 9_000_000])
+    monkeypatch.setattr("codl.profiler.campaign.measure_shared_cache", lambda device, looks: next(kept))
+
+    assert profile(device, tmp_path / "samples.jsonl", seconds=0.1).profile.shared_cache_bytes == 8_000_000
+    assert profile(device, tmp_path / "samples.jsonl", seconds=0.1).profile.shared_cache_bytes == 8_500_000
+
+
 def test_lost_device_is_told(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "samples.jsonl"
     calls = count(1)

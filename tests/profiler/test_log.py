@@ -65,6 +65,18 @@ def test_looks_at_overheads_survive(tmp_path: Path) -> None:
     assert read_log(path).overheads == looks
 
 
+def test_looks_at_shared_caches_survive(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with SampleLog(path) as log:
+        log.append_shared_cache(16_000_000)
+        log.append_shared_cache(0)
+    with path.open("a") as lines:
+        lines.write('{"shared_cache_bytes": -1}\n{"shared_cache_bytes": null}\n')
+        lines.write('{"shared_cache_bytes": 1e999}\n{"shared_cache_bytes": NaN}\n')
+
+    assert read_log(path).shared_caches == [16_000_000, 0]
+
+
 def test_no_log_is_an_empty_one(tmp_path: Path) -> None:
     assert read_log(tmp_path / "none") == History(samples=[], references=[], ended_at=0.0)
 
