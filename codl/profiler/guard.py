@@ -25,7 +25,7 @@ Source:
     Both cores of a Zen 4, PoCL. Where each core has one part, which a core that wakes up late begins late, 25
     and 75 of 100 guards of 80 us take less than 82 and 96 us; 84 and 90 in eight parts. Of two sessions by
     single parts what is bound by arithmetic took 12 % less in one, in units of the guard, and what is bound
-    by memory as long; by eight all kernels of two sessions agree within 1 to 3 %.
+    by memory as long; by eight what is bound by arithmetic agrees within 1 to 3 %.
 """
 _LEAST_SECONDS = 5e-5
 _ROUNDS, _TRIALS = tuple(1 << power for power in range(3, 17)), 8
