@@ -105,7 +105,7 @@ def test_killed_profiler_loses_nothing_and_goes_on(device: Device, tmp_path: Pat
     environment = clean_environment(CODL_EMULATE_PAIR=os.environ.get("CODL_EMULATE_PAIR", ""))
     with subprocess.Popen([*command, "120"], env=environment) as running:
         end = time.monotonic() + 90
-        while time.monotonic() < end and (not path.exists() or path.read_bytes().count(b"\n") < 9):
+        while time.monotonic() < end and (not path.exists() or path.read_bytes().count(b'{"sample"') < 9):
             assert running.poll() is None, "ended before it was killed"
             time.sleep(0.05)
         running.send_signal(signal.SIGKILL)
