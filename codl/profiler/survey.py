@@ -151,7 +151,7 @@ class Survey:
             done = [entry for entry in entries if left == 0 or self._is_done(entry, patience)]
             entries = [entry for entry in entries if entry not in done]
             for entry in done:
-                calm = self._keep_calm(entry)
+                calm = self._keep_calm(entry.readings)
                 if len(calm) >= _FEW:
                     yield self._make_sample(entry, calm)
                 elif not only_calm:
@@ -168,14 +168,18 @@ class Survey:
 
     def count_references(self, seconds: float) -> float:
         """Return how many compute-bound references a quiet device runs in so many seconds."""
-        return seconds * _US / self.quiet_us()[COMPUTE]
+        return seconds / self._find_reference_seconds()
 
     def quiet_us(self) -> dict[str, float]:
         """Return what the references take when the machine is quiet, so far."""
         return {
-            COMPUTE: self.guard.quiet_seconds * _US * REFERENCE_WALKS / self.guard.rounds,
+            COMPUTE: self._find_reference_seconds() * _US,
             MEMORY: self._find_quiet(self._streamed)[0] * _US,
         }
+
+    def _find_reference_seconds(self) -> float:
+        """Return what the compute-bound reference takes when the machine is quiet, so far."""
+        return self.guard.quiet_seconds * REFERENCE_WALKS / self.guard.rounds
 
     def _take_turns(self, entries: Sequence[_Entry]) -> None:
         """Read each case once, and the memory-bound reference now and then."""
@@ -196,16 +200,16 @@ class Survey:
     def _is_done(self, entry: _Entry, patience: int) -> bool:
         if len(entry.readings) >= patience:
             return True
-        calm = self._keep_calm(entry)
-        if not calm or calm[-1] is not entry.readings[-1]:
+        if not self._keep_calm(entry.readings[-1:]):
             return False  # nothing new
+        calm = self._keep_calm(entry.readings)
         if len(calm) >= MOST_ROUNDS:
             return True
         return len(calm) >= LEAST_ROUNDS and self._find_quiet(calm)[1] <= SETTLED
 
-    def _keep_calm(self, entry: _Entry) -> list[Reading]:
+    def _keep_calm(self, readings: Sequence[Reading]) -> list[Reading]:
         """Return the readings of rounds in which the machine was left alone."""
-        return [one for one in entry.readings if one.mood and self._calm.is_calm(one.mood)]
+        return [one for one in readings if one.mood and self._calm.is_calm(one.mood)]
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
         return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self._calm.near_seconds)
