@@ -20,7 +20,8 @@ _FEW = 8
 """Pairs of samples, or layers, from fewer of which no deviation is known."""
 _CLIPPED = 0.7
 """Logarithm beyond which a residual says no more: what is twice as slow was measured wrongly."""
-_TO_DEVIATION = 1.4826
+TO_DEVIATION = 1.4826
+"""From the median of absolute deviations to the standard deviation of a normal distribution."""
 TWO_OF_THREE = 100 * 0.6827
 """Percentile of what lies within a standard deviation where errors are normal."""
 
@@ -76,4 +77,4 @@ def _find_deviation(values: Series) -> float:
     """Return the standard deviation about 0, whatever a few outliers do; 0 of nothing."""
     if not len(values):
         return 0.0
-    return _TO_DEVIATION * float(np.median(np.abs(values)))
+    return TO_DEVIATION * float(np.median(np.abs(values)))

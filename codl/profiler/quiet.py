@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from codl.profiler.effects import TO_DEVIATION
+
 _WORST = 1.65
 """Beyond this many times of a quiet one a guard was interrupted itself: kernels rise with it up to there.
 
@@ -57,8 +59,6 @@ Source:
 _ROBUST, _NEVER, _TURNS = 1.0, 10.0, 5
 """Deviations from where on readings count less and not at all, and how often weights are found anew."""
 _LEAST_DEVIATION = 1e-3
-_TO_DEVIATION = 1.4826
-"""From the median of absolute deviations to the standard deviation of a normal distribution."""
 _LOSS = 1.05
 """Standard error of the weighted mean, in that of a mean, of what is normally distributed."""
 
@@ -153,7 +153,7 @@ def _find_start(values: npt.NDArray[np.float64], at: npt.NDArray[np.float64]) ->
     start, slope, half = np.median(values), 0.0, len(values) // 2
     for _ in range(_TURNS):
         away = np.abs(values - start - slope * at)
-        deviation = _TO_DEVIATION * float(np.partition(away, half)[half])
+        deviation = TO_DEVIATION * float(np.partition(away, half)[half])
         parts = away / max(deviation, _LEAST_DEVIATION)
         weights = (parts <= _NEVER) / np.maximum(1.0, parts / _ROBUST)
         shares = weights / weights.sum()
