@@ -294,6 +294,19 @@ def test_staged_cuts_between_vectors_cost_no_products(place: int) -> None:
     assert count_steps(cut(reference.shape, 1, [place])) == [whole * place // 80, whole - whole * place // 80]
 
 
+def test_cores_that_steal_have_half_of_the_products_each() -> None:
+    graph, _, _ = build(winograd(image=(32, 32), inputs=96, outputs=13 * 16, tile=(4, 4)))
+    parameters, info = select(STAGED, MR=8, NR=16, VECTOR=16).parameters, replace(device_info(16), units=2)
+    shape, panels = graph.shape(graph.nodes[0].output), np.arange(1, 14)
+    boxes = Boxes.whole(shape, len(panels)).with_axis(1, 0, panels * 16)
+    batch = STAGED.describe(graph.nodes[0], graph, boxes, info, parameters)[1]
+
+    item_panels, groups = batch.scalars["item_panels"], batch.global_size[:, 0]
+    assert (groups > 1).any()
+    assert (groups * item_panels - panels < groups).all()  # as even as can be
+    np.testing.assert_array_equal(batch.units["steps"], 36 * 96 * 8 * panels / 2)
+
+
 def test_takes_no_more_scratch_memory_than_boards_lend() -> None:
     side, channels = 512, 1024
     shape = (1, channels, side, side)

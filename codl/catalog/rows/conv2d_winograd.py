@@ -128,6 +128,7 @@ def _describe_staged(
         steps = depth * (item_tiles // mr)
         wanted = stolen_steps(steps * tiles.panels * points * blocks * tiles.images // info.units)
         item_panels = np.clip(wanted // steps, 1, item_panels)
+        item_panels = ceil_div(tiles.panels, ceil_div(tiles.panels, item_panels))  # none is left with few
     groups, one = ceil_div(tiles.panels, item_panels), np.ones(out.count, np.int64)
     sizes = (
         np.stack([ceil_div(bands * mr, transformed), one, tiles.images], axis=1),
@@ -164,6 +165,9 @@ def _describe_staged(
     item_vectors = np.minimum(tiles.vectors, item_panels * width)
     """Panels at the box's edges are multiplied as far as it reaches."""
     taken = busiest[1] * (item_tiles // mr) * item_vectors
+    if can_steal(info):  # the last items are smaller, whoever takes them
+        every = points * bands * tiles.images * tiles.vectors
+        taken = ceil_div(busiest[1] * every, sizes[1].prod(axis=1))
     constants = read - source - residual
     return (
         make(
