@@ -26,8 +26,10 @@ _FIRST = 0.6
 """Share of the budget for the workload as it is; the rest goes where errors are."""
 _ROUNDS = 3
 """Times that errors are looked at."""
-_AGAIN = 0.07
-"""Share of the budget for measuring again."""
+_SEEN = 0.25
+"""Share of the budget before anything is measured again."""
+_AGAIN_EVERY = 8
+"""Of so many cases after that one is measured again: whenever it is, some moments then are calm."""
 _REST = 0.07
 """Share of the budget for what is in turn when the last case has joined, and for learning from all."""
 _WATCH = 0.02
@@ -44,8 +46,8 @@ _CACHE_LOOKS = 3
 """At what a shared cache keeps, each time."""
 _LEAST_CASES = 14
 """Measured however short the budget is: drivers may take long to compile the first kernels."""
-_APART_SECONDS = 60.0
-"""Between the two measurements of a case, where the budget allows it."""
+_APART = 0.2
+"""Share of the budget between the two measurements of a case, at least."""
 _PATIENT_SECONDS = 60.0
 """A shorter budget has no time to wait for calm moments."""
 _PAUSE_SECONDS = 30.0
@@ -161,16 +163,18 @@ class Campaign:
         done = {sample.key for sample in self._samples}
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
         planned = map(self._plan, merge(self._works, streams))
-        yield from self._take(planned, done, _FIRST, "workload", least=_LEAST_CASES)
+        repeated = {sample.key for sample in self._samples if sample.repeat_of is not None}
+        yield from self._take(planned, done, _SEEN, "workload", least=_LEAST_CASES)
+        yield from self._mix(self._take(planned, done, _FIRST, "workload"), repeated)
         missing = FIRST_CASES * len(self._works) - len(done)  # rows that know nothing predict nothing
-        yield from self._take(islice(planned, max(0, missing)), done, 1 - _AGAIN - _REST, "workload")
+        yield from self._take(islice(planned, max(0, missing)), done, 1 - _REST, "workload")
         share = (1 - _REST - _FIRST) / _ROUNDS
         for end in (_FIRST + share * (index + 1) for index in range(_ROUNDS)):
-            until = end - _AGAIN / _ROUNDS
-            if self._used() < until:
+            if self._used() < end:
                 relatives = map(self._plan_chosen, self._iterate_near_errors())
-                yield from self._take(relatives, done, until, "where predictions are worst")
-            yield from self._take(self._iterate_again(), set(), end, "repeatability")
+                chosen = self._take(relatives, done, end, "where predictions are worst")
+                yield from self._mix(chosen, repeated)
+        yield from self._take(self._iterate_again(repeated), set(), 1 - _REST, "repeatability")
 
     def _iterate_near_errors(self) -> Iterator[Case]:
         """Yield relatives of what is predicted worst, rows that cost networks most time first."""
@@ -189,17 +193,40 @@ class Campaign:
             works.append(replace(work, weight=work.weight * (0.05 + missed)))
         return merge(works, streams, first=0)
 
-    def _iterate_again(self) -> Iterator[Task]:
-        """Yield some cases a second time, as long after the first as the budget allows."""
-        once = {sample.key: sample for sample in reversed(self._samples) if sample.repeat_of is None}
-        done = {sample.key for sample in self._samples if sample.repeat_of is not None}
-        old = sorted((s for s in once.values() if s.key not in done), key=lambda sample: sample.at)
-        old = [s for s in old if time.time() - s.at >= _APART_SECONDS] or old[: len(old) // 3]
-        rows = {work.row.name: work.row for work in self._works}
-        for place in np.random.default_rng(0).permutation(len(old)):
+    def _mix(self, tasks: Iterator[Task], repeated: set[str]) -> Iterator[Task]:
+        """Yield tasks, and after some of them a case that was measured before.
+
+        Source:
+            Both cores of a Zen 4, PoCL: of five sessions with cases measured again in the last tenth of each
+            of three parts two had none, for the last 100 s were not calm.
+        """
+        again: Iterator[Task] = iter(())
+        for number, task in enumerate(tasks, 1):
+            yield task
+            if number % _AGAIN_EVERY == 0:
+                if (repeat := next(again, None)) is None:
+                    again = self._iterate_again(repeated)
+                    repeat = next(again, None)
+                if repeat is not None:
+                    yield repeat
+
+    def _iterate_again(self, repeated: set[str]) -> Iterator[Task]:
+        """Yield what was measured once, some time ago, a second time, in random order.
+
+        Args:
+            repeated: Keys of what was measured twice; those that are yielded join them.
+        """
+        rows, now = {work.row.name: work.row for work in self._works}, time.time()
+        once = {sample.key: sample for sample in reversed(self._samples) if sample.row in rows}
+        old = [
+            sample
+            for key, sample in once.items()
+            if key not in repeated and now - sample.at >= _APART * self._budget
+        ]
+        for place in np.random.default_rng(len(old)).permutation(len(old)):
             sample = old[int(place)]
-            if sample.row in rows:
-                yield Task(case=restore_case(sample, rows[sample.row]), repeat_of=sample.at)
+            repeated.add(sample.key)
+            yield Task(case=restore_case(sample, rows[sample.row]), repeat_of=sample.at)
 
     def _take(
         self, tasks: Iterator[Task], done: set[str], until: float, what: str, *, least: int = 0
