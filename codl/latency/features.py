@@ -153,7 +153,7 @@ def _list_amounts(
     batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogues: Epilogues, counting: Counting
 ) -> dict[str, Any]:
     """Return by name what one launch does, [count] each."""
-    work = count_work(batch, parameters) if counting is Counting.WORK else count_items(batch)
+    work = count_work(batch, parameters, info) if counting is Counting.WORK else count_items(batch)
     groups = count_groups(batch)
     amounts: dict[str, Any] = {_LAUNCHES: np.ones(len(groups)), **list_traffic(batch, epilogues, info)}
     if info.units > 1:

@@ -58,7 +58,7 @@ def test_bytes_read_are_inputs_constants_and_residual() -> None:
 
 def test_only_cut_panels_leave_value_by_value() -> None:
     batch, parameters = describe("conv-large", 1, [0, 0, 1], [64, 63, 64])
-    found = list_tiles(batch, count_work(batch, parameters), parameters, PLAIN)
+    found = list_tiles(batch, count_work(batch, parameters, INFO), parameters, PLAIN)
 
     assert found["slow_stores"][:2].tolist() == [0, 0]
     assert found["slow_stores"][2] > 0
@@ -68,7 +68,7 @@ def test_only_cut_panels_leave_value_by_value() -> None:
 def test_cut_panels_keep_vectors_whole_or_in_part() -> None:
     """A panel has two vectors of 8 channels."""
     batch, parameters = describe("conv-large", 1, [0, 8, 9, 4, 20, 8], [64, 64, 56, 9, 21, 40])
-    found = list_tiles(batch, count_work(batch, parameters), parameters, PLAIN)
+    found = list_tiles(batch, count_work(batch, parameters, INFO), parameters, PLAIN)
 
     vectors = found["stores"] / np.array([8, 8, 8, 2, 2, 6])
     assert (found["kept_stores"] / vectors).tolist() == [0, 1, 1, 0, 0, 2]
@@ -86,7 +86,7 @@ def test_cut_panels_keep_vectors_whole_or_in_part() -> None:
 def test_rare_epilogues_leave_value_by_value(epilogue: Epilogue) -> None:
     batch, parameters = describe("conv-large", 1, [0], [64])
 
-    found = list_tiles(batch, count_work(batch, parameters), parameters, Epilogues.of(epilogue))
+    found = list_tiles(batch, count_work(batch, parameters, INFO), parameters, Epilogues.of(epilogue))
 
     assert found["slow_stores"] == found["stores"]
 
@@ -152,13 +152,13 @@ def test_operators_side_by_side_keep_their_own_epilogues() -> None:
     counts, parts = (2, 1), (slice(0, 2), slice(2, 3))
     together = {
         **list_traffic(batch, Epilogues.join(each, counts), INFO),
-        **list_tiles(batch, count_work(batch, parameters), parameters, Epilogues.join(each, counts)),
+        **list_tiles(batch, count_work(batch, parameters, INFO), parameters, Epilogues.join(each, counts)),
     }
 
     for epilogue, part in zip(each, parts, strict=True):
         alone = {
             **list_traffic(batch, Epilogues.of(epilogue), INFO),
-            **list_tiles(batch, count_work(batch, parameters), parameters, Epilogues.of(epilogue)),
+            **list_tiles(batch, count_work(batch, parameters, INFO), parameters, Epilogues.of(epilogue)),
         }
         for name, amounts in together.items():
             expected = alone[name][part] if name in alone else np.zeros(part.stop - part.start)
@@ -180,7 +180,7 @@ def test_activations_have_vectors_of_their_own() -> None:
 def test_the_slower_of_memory_and_products_sets_the_pace() -> None:
     batch, parameters = describe("conv-large", 2, [0, 0, 0], [1, 7, 28])
 
-    found = list_tiles(batch, count_work(batch, parameters), parameters, PLAIN)
+    found = list_tiles(batch, count_work(batch, parameters, INFO), parameters, PLAIN)
 
     constants, products = count_constants(batch), found["products"]
     for name, rate in (("paced_2B", 2), ("paced_4B", 4), ("paced_8B", 8)):

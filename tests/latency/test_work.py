@@ -14,16 +14,19 @@ from codl.ir.regions import find_splittable_axes
 from codl.latency.amounts.taps import list_taps, share_inside
 from codl.latency.amounts.work import count_items, count_work
 from codl.latency.features import extract_features
+from codl.machine import DeviceInfo
 from tests.catalog.nodes import NODES, device_info, sample
 
 INFO = replace(device_info(8), units=1)
 """With one unit the busiest one does all that there is."""
 
 
-def describe(node: Node, graph: Graph, axis: int, ends: list[int]) -> tuple[LaunchBatch, Parameters]:
+def describe(
+    node: Node, graph: Graph, axis: int, ends: list[int], info: DeviceInfo = INFO
+) -> tuple[LaunchBatch, Parameters]:
     boxes = Boxes.whole(graph.shape(node.output), len(ends)).with_axis(axis, 0, np.array(ends))
-    chosen = choose(node, graph, INFO)
-    (batch,) = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
+    chosen = choose(node, graph, info)
+    (batch,) = chosen.implementation.describe(node, graph, boxes, info, chosen.parameters)
     return batch, chosen.parameters
 
 
@@ -36,7 +39,7 @@ def test_there_is_never_more_to_do_than_in_full_items(name: str) -> None:
         ends = np.arange(1, shape[axis] + 1)
         boxes = Boxes.whole(shape, len(ends)).with_axis(axis, 0, ends)
         for batch in chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters):
-            some, full = count_work(batch, chosen.parameters), count_items(batch)
+            some, full = count_work(batch, chosen.parameters, INFO), count_items(batch)
             assert set(some.units) == set(full.units)
             for unit, amounts in some.units.items():
                 assert (amounts > 0).all()
@@ -48,7 +51,7 @@ def test_tiles_of_a_product_are_those_of_its_rows() -> None:
     rows = list(range(1, 51))
     batch, parameters = describe(node, graph, 1, rows)
 
-    found = count_work(batch, parameters)
+    found = count_work(batch, parameters, INFO)
 
     panels = -(-20 // (parameters["VECTORS"] * parameters["VECTOR"]))
     assert found.units["tiles"] == pytest.approx(4 * panels * ceil_div(np.array(rows), parameters["MR"]))
@@ -64,6 +67,24 @@ def test_lines_are_those_of_the_box() -> None:
     found = extract_features((batch,), parameters, INFO)
 
     assert found.select(["lines"])[:, 0] == pytest.approx(56 * np.array(rows))
+
+
+@pytest.mark.parametrize("units", [2, 3, 5])
+def test_units_take_items_when_they_are_done_with_others(units: int) -> None:
+    shape = (1, 24, 400, 56)
+    one = sample(Affine(), {"x": shape, "s": (24,), "b": (24,)}, ("s", "b"), shape, "")
+    info, rows = replace(INFO, units=units), list(range(1, 401))
+    batch, parameters = describe(one.node, one.graph, 2, rows, info)
+    item_rows, lines = batch.scalars["item_rows"], 56 * np.array(rows)
+
+    found = count_work(batch, parameters, info).units["vectors"]
+
+    assert (lines % item_rows > 0).any()
+    for most, item, count in zip(found, item_rows, lines, strict=True):
+        loads = [0] * units
+        for begin in range(0, count, item):  # the last one is the small one
+            loads[loads.index(min(loads))] += min(item, count - begin)
+        assert most == pytest.approx(3 * max(loads))  # vectors of eight channels
 
 
 def test_taps_in_the_image_are_counted() -> None:
@@ -100,7 +121,7 @@ def test_taps_in_the_image_are_counted() -> None:
 def test_rows_outside_the_image_have_no_taps() -> None:
     node, graph = NODES["depthwise"].node, NODES["depthwise"].graph
     batch, parameters = describe(node, graph, 2, [1, 2, 13, 14])
-    units = count_work(batch, parameters).units
+    units = count_work(batch, parameters, INFO).units
 
     found = list_taps(batch, units, parameters, INFO)
 
@@ -134,7 +155,7 @@ def test_windows_of_few_taps_beside_the_image_ask_of_few(
     one = sample(op, shapes, ("w",), (1, 16, width, width), "")
     batch, parameters = describe(one.node, one.graph, 2, [width])
 
-    found = list_taps(batch, count_work(batch, parameters).units, parameters, INFO)
+    found = list_taps(batch, count_work(batch, parameters, INFO).units, parameters, INFO)
 
     for name, share in zip(("looped_taps", "asked_taps"), shares, strict=True):
         assert found[name] / found["seen_taps"] == pytest.approx(share)
@@ -145,7 +166,7 @@ def test_boxes_of_few_channels_are_read_lane_by_lane() -> None:
     lanes = choose(node, graph, INFO).parameters["VECTOR"]
     batch, parameters = describe(node, graph, 1, [1, lanes - 1, lanes])
 
-    found = list_taps(batch, count_work(batch, parameters).units, parameters, INFO)
+    found = list_taps(batch, count_work(batch, parameters, INFO).units, parameters, INFO)
 
     assert found["lane_taps"] / found["seen_taps"] == pytest.approx(np.array([1, lanes - 1, 0]))
 
@@ -161,7 +182,7 @@ def test_rows_a_pixel_shorter_than_a_run_are_told_from_others(width: int, is_sho
     boxes = Boxes.whole((1, 16, width, width), 1)
     (batch,) = chosen.implementation.describe(one.node, one.graph, boxes, INFO, parameters)
 
-    found = list_taps(batch, count_work(batch, parameters).units, parameters, INFO)
+    found = list_taps(batch, count_work(batch, parameters, INFO).units, parameters, INFO)
 
     assert found["short_taps"] / found["seen_taps"] == pytest.approx(float(is_short))
 
@@ -169,7 +190,7 @@ def test_rows_a_pixel_shorter_than_a_run_are_told_from_others(width: int, is_sho
 def test_other_kernels_have_no_such_taps() -> None:
     batch, parameters = describe(NODES["conv-large"].node, NODES["conv-large"].graph, 2, [28])
 
-    assert list_taps(batch, count_work(batch, parameters).units, parameters, INFO) == {}
+    assert list_taps(batch, count_work(batch, parameters, INFO).units, parameters, INFO) == {}
 
 
 def test_vectors_at_either_side_of_the_channels_are_told_from_others() -> None:

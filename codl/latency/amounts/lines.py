@@ -6,6 +6,7 @@ import numpy as np
 
 from codl.catalog.spec import LaunchBatch, Parameters
 from codl.latency.amounts.epilogues import Epilogues
+from codl.latency.amounts.pooling import list_pooling
 from codl.latency.amounts.tiles import split_programs
 from codl.latency.amounts.traffic import LINE_FLOATS, Amounts
 from codl.latency.amounts.work import Work
@@ -51,6 +52,7 @@ def list_lines(
             found[f"vectors {kind}"] = np.where(is_kind, vectors, 0.0)
         if "below" in batch.scalars:
             found["side_vectors"] = _count_sides(batch, lines, channels, lanes)
+        found |= list_pooling(batch, lines, parameters)
         if "is_inner" in batch.scalars:
             found |= _list_sums(batch, lines * channels, lanes, vectors, found["short_values"])
     return found
