@@ -46,8 +46,9 @@ def count_work(batch: LaunchBatch, parameters: Parameters, info: DeviceInfo) -> 
     both, of_rows = rows.share * channels.share, rows.share
     if info.units > 1:
         images = np.maximum(batch.global_size[:, 2], 1)
-        both = _share_busiest(rows, channels, images, info.units)
-        of_rows = _share_busiest(rows, _Parts(channels.items, np.ones(1)), images, info.units)
+        both = of_rows = _share_busiest(rows, channels, images, info.units)
+        if np.any(channels.share < 1):
+            of_rows = _share_busiest(rows, _Parts(channels.items, np.ones(1)), images, info.units)
     shares = {**dict.fromkeys(_UNCUT, np.ones(1)), **dict.fromkeys(_OF_ROWS, of_rows)}
     units = {name: np.asarray(values * shares.get(name, both)) for name, values in batch.units.items()}
     return Work(units=units, rows=of_rows)
