@@ -216,13 +216,10 @@ class Campaign:
         Args:
             repeated: Keys of what was measured twice; those that are yielded join them.
         """
-        rows, now = {work.row.name: work.row for work in self._works}, time.time()
-        once = {sample.key: sample for sample in reversed(self._samples) if sample.row in rows}
-        old = [
-            sample
-            for key, sample in once.items()
-            if key not in repeated and now - sample.at >= _APART * self._budget
-        ]
+        rows = {work.row.name: work.row for work in self._works}
+        latest = time.time() - _APART * self._budget
+        once = [one for one in self._samples if one.row in rows and one.key not in repeated]
+        old = [one for one in once if one.at <= latest]
         for place in np.random.default_rng(len(old)).permutation(len(old)):
             sample = old[int(place)]
             repeated.add(sample.key)

@@ -9,7 +9,8 @@ from codl.catalog.choose import choose
 from codl.catalog.layers import Layer
 from codl.ir.boxes import Boxes
 from codl.ir.ops import Pool2d, PoolKind, Unary
-from codl.latency.features import Features, extract_features
+from codl.latency.features import Features
+from codl.profiler.samples import describe_boxes
 from tests.catalog.nodes import device_info
 
 INFO = replace(device_info(8), units=1)
@@ -18,10 +19,7 @@ NAMES = ("pair_taps", "single_taps", "value_taps", "pair_maxima", "value_maxima"
 
 def describe(layer: Layer, boxes: Boxes) -> Features:
     graph = layer.make_graph()
-    (node,) = graph.nodes
-    chosen = choose(node, graph, INFO)
-    batches = chosen.implementation.describe(node, graph, boxes, INFO, chosen.parameters)
-    return extract_features(batches, chosen.parameters, INFO)
+    return describe_boxes(layer, choose(graph.nodes[0], graph, INFO), boxes, INFO)
 
 
 @pytest.mark.parametrize("kind", list(PoolKind))

@@ -162,12 +162,11 @@ def _describe_staged(
             **facts,
         )
 
-    item_vectors = np.minimum(tiles.vectors, item_panels * width)
-    """Panels at the box's edges are multiplied as far as it reaches."""
-    taken = busiest[1] * (item_tiles // mr) * item_vectors
     if can_steal(info):  # the last items are smaller, whoever takes them
         every = points * bands * tiles.images * tiles.vectors
         taken = ceil_div(busiest[1] * every, sizes[1].prod(axis=1))
+    else:  # panels at the box's edges are multiplied as far as it reaches
+        taken = busiest[1] * (item_tiles // mr) * np.minimum(tiles.vectors, item_panels * width)
     constants = read - source - residual
     return (
         make(

@@ -107,7 +107,7 @@ def _find_parts(batch: LaunchBatch, parameters: Parameters) -> tuple[_Parts, _Pa
         )
     whole = np.ones(len(groups))
     first, second = (groups[:, axis] for axis in range(2))
-    if "stage" in scalars:  # stages of minimal filtering share out what they have evenly
+    if "stage" in scalars:  # stages of minimal filtering count what there is themselves
         return _Parts(first, whole), _Parts(second, whole)
     return (
         _Parts(first, _find_rows(batch, parameters, first, whole)),
