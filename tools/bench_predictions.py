@@ -47,6 +47,9 @@ from codl.profiler.workload import load_workload
 from codl.session.playback import measure_launches, measure_nodes
 from tools.networks import NAMES, build
 
+_WATCH_SECONDS = 20.0
+"""Of looking how quiet the machine can be."""
+
 
 def main() -> int:
     """Print one row for each network and device, and one for each chain."""
@@ -61,6 +64,8 @@ def main() -> int:
     predictors = [_open_predictor(device, profiles[device.info.name]) for device in devices]
     surveys = [Survey(device) for device in devices]
     relatives = [_borrow(device, args.relative) for device in devices]
+    for survey in surveys:
+        survey.watch(_WATCH_SECONDS)
     names = args.networks.split(",")
     rng = np.random.default_rng(args.seed)
     drawn = rng.choice(names, size=args.chains if len(devices) == 2 else 0)
@@ -70,7 +75,7 @@ def main() -> int:
     for name, graph in _iterate_graphs(names, args.folder):
         for index, device in enumerate(() if args.only_chains else devices):
             plan = plan_single(graph, device=device.info.name)
-            measured = _measure_network(graph, plan, surveys[index], predictors[index])
+            measured = _measure_network(graph, plan, surveys[index], predictors[index], args.patience)
             told = {device.info.name: predictors[index], f"{device.info.name} borrowed": relatives[index]}
             for what, predictor in told.items():
                 if predictor is not None:
@@ -132,9 +137,12 @@ def _iterate_graphs(names: Sequence[str], folder: Path | None) -> Iterator[tuple
             yield name, load_model(path).graph
 
 
-def _measure_network(graph: Graph, plan: Plan, survey: Survey, predictor: Predictor) -> float:
+def _measure_network(
+    graph: Graph, plan: Plan, survey: Survey, predictor: Predictor, patience_seconds: float
+) -> float:
     """Return what a network takes on one device, in us of the moment that its profile speaks of."""
-    taken = measure_launches(_compile(graph, plan, [survey]), survey, _draw_feeds(graph))
+    executable = _compile(graph, plan, [survey])
+    taken = measure_launches(executable, survey, _draw_feeds(graph), patience_seconds=patience_seconds)
     return taken * predictor.profile.reference_us[COMPUTE]
 
 

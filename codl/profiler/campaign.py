@@ -109,7 +109,7 @@ class Campaign:
         """
         self._report("launches and copies", self._used())
         self._look_at_shared_cache()
-        self._survey.guard.watch(_WATCH * self._budget)
+        self._survey.watch(_WATCH * self._budget)
         self._look_at_overhead()
         self._look_at_shared_cache()
         sharing = measure_copies(self.device) | measure_maps(self.device)

@@ -86,13 +86,22 @@ class Reading:
 
 
 class Calm:
-    """Tells in which rounds of readings a machine was left alone, whatever it is like all the time."""
+    """Tells in which rounds of readings a machine was left alone, whatever it is like all the time.
 
-    def __init__(self) -> None:
-        self._moods: list[Mood] = []
+    Args:
+        beside: One that is told of rounds of other work: what it knows of how near cores can be counts here,
+            and the other way round.
+    """
+
+    def __init__(self, beside: "Calm | None" = None) -> None:
+        self._uppers: list[float] = []
         self._usual_seconds = 0.0
-        self.near_seconds = 0.0
-        """What cores take to copy what others have written when they are near each other."""
+        self._distance: _Distance = _Distance() if beside is None else beside._distance
+
+    @property
+    def near_seconds(self) -> float:
+        """What cores take to copy what others have written when they are near each other; 0 if not known."""
+        return self._distance.near_seconds
 
     def add(self, readings: Sequence[Reading], crossings: Sequence[float] = ()) -> Mood:
         """Return what the machine was like in a round, and remember it.
@@ -103,17 +112,34 @@ class Calm:
         """
         guards = [reading.guard_seconds for reading in readings]
         middle, upper = np.percentile(guards, [50, _UPPER_PERCENT]).tolist()
-        mood = Mood(middle, upper, float(np.median(crossings)) if len(crossings) else 0.0)
-        self._moods.append(mood)
-        self._usual_seconds = float(np.median([one.upper_seconds for one in self._moods]))
-        crossed = [one.crossing_seconds for one in self._moods]
-        self.near_seconds = float(np.percentile(crossed, _NEAR_PERCENT))
-        return mood
+        self._uppers.append(upper)
+        self._usual_seconds = float(np.median(self._uppers))
+        return Mood(middle, upper, self.see(crossings))
+
+    def see(self, crossings: Sequence[float]) -> float:
+        """Remember in how many seconds cores copied what others had written, and return it; 0 of nothing."""
+        return self._distance.add(crossings)
 
     def is_calm(self, mood: Mood) -> bool:
         """Return whether nothing slowed a round's cores, near each other, as far as is known by now."""
         is_near = mood.crossing_seconds <= _CROSSING * self.near_seconds
         return is_near and mood.upper_seconds <= _CALM * self._usual_seconds
+
+
+class _Distance:
+    """What cores took to copy what others had written, round by round."""
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+        self.near_seconds = 0.0
+
+    def add(self, crossings: Sequence[float]) -> float:
+        """Return what they took in one more round; 0 of none."""
+        if not len(crossings):
+            return 0.0
+        self._seconds.append(float(np.median(crossings)))
+        self.near_seconds = float(np.percentile(self._seconds, _NEAR_PERCENT))
+        return self._seconds[-1]
 
 
 def find_quiet(

@@ -11,7 +11,7 @@ import numpy as np
 
 from codl.catalog.spec import can_steal
 from codl.devices.awake import attentive_host
-from codl.devices.loads import Call, prepare_crossing, prepare_sweep
+from codl.devices.loads import prepare_crossing, prepare_sweep
 from codl.devices.opencl import Device
 from codl.devices.pools import ActivationPool, ConstantPool
 from codl.devices.stopwatch import Stopwatch
@@ -52,6 +52,8 @@ _RECENT = 40
 _KEPT, _STREAM_EVERY, _CROSS_EVERY = 1000, 32, 8
 _NO_WALK = 8
 """Half of the bits of the bytes that are no walk through memory."""
+_LOOK_SECONDS = 0.5
+"""Between two looks at how near cores are, before anything is measured."""
 _US = 1e6
 
 REFERENCE_WALKS = 1 << 10
@@ -96,11 +98,19 @@ class Survey:
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
-        self._calm = Calm()
+        self.calm = Calm()
+        """Knows what the machine was like in all rounds so far."""
         self._crossing = prepare_crossing(self.stopwatch.device) if can_steal(device.info) else None
         self._streamed: deque[Reading] = deque(maxlen=_KEPT)
         """Of the memory-bound reference, the latest last."""
         self._streamed.extend(self._read_stream() for _ in range(_RECENT))
+
+    def watch(self, seconds: float) -> None:
+        """Look for so long how quiet the machine can be, and how near its cores."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.guard.watch(_LOOK_SECONDS)
+            self.calm.see(self.read_crossings(1))
 
     def measure(self, tasks: Iterator[Task], *, only_calm: bool = False) -> Iterator[Sample]:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
@@ -177,24 +187,32 @@ class Survey:
             MEMORY: self._find_quiet(self._streamed)[0] * _US,
         }
 
+    def read_crossings(self, count: int) -> list[float]:
+        """Return what cores took to copy what others had written, in seconds; nothing where there is one."""
+        if self._crossing is None:
+            return []
+        write, copy = self._crossing
+        return [float(self.guard.surround([copy], before=[write])[0, 1]) for _ in range(count)]
+
     def _find_reference_seconds(self) -> float:
         """Return what the compute-bound reference takes when the machine is quiet, so far."""
         return self.guard.quiet_seconds * REFERENCE_WALKS / self.guard.rounds
 
     def _take_turns(self, entries: Sequence[_Entry]) -> None:
         """Read each case once, and the memory-bound reference now and then."""
-        streamed, crossed, readings = [], [], []
+        streamed, readings = [], []
+        crossed: list[float] = []
         with attentive_host():  # once, not for every case
             for place, entry in enumerate(entries):
                 if place % _STREAM_EVERY == 0:
                     streamed.append(self._read_stream())
-                if self._crossing is not None and place % _CROSS_EVERY == 0:
-                    crossed.append(self._read_crossing(*self._crossing))
+                if place % _CROSS_EVERY == 0:
+                    crossed += self.read_crossings(1)
                 readings.append(entry.row.read(self.guard))
-        mood = self._calm.add(readings, crossed)
+        mood = self.calm.add(readings, crossed)
         for entry, reading in zip(entries, readings, strict=True):
             entry.readings.append(replace(reading, mood=mood))
-        if self._calm.is_calm(mood):
+        if self.calm.is_calm(mood):
             self._streamed.extend(replace(reading, mood=mood) for reading in streamed)
 
     def _is_done(self, entry: _Entry, patience: int) -> bool:
@@ -209,14 +227,10 @@ class Survey:
 
     def _keep_calm(self, readings: Sequence[Reading]) -> list[Reading]:
         """Return the readings of rounds in which the machine was left alone."""
-        return [one for one in readings if one.mood and self._calm.is_calm(one.mood)]
+        return [one for one in readings if one.mood and self.calm.is_calm(one.mood)]
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
-        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self._calm.near_seconds)
-
-    def _read_crossing(self, write: Call, copy: Call) -> float:
-        """Return what cores take to copy what others have written, in seconds."""
-        return float(self.guard.surround([copy], before=[write])[0, 1])
+        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.calm.near_seconds)
 
     def _read_stream(self) -> Reading:
         return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())

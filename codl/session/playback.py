@@ -7,6 +7,7 @@ the samples do that predictors learn from, and what they take when all is quiet 
 import math
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -21,12 +22,15 @@ from codl.errors import ProfileError
 from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
 from codl.profiler.guard import Guard
-from codl.profiler.quiet import Reading, find_quiet
+from codl.profiler.quiet import Calm, Mood, Reading, find_quiet
 from codl.profiler.survey import Survey
 from codl.profiler.watch import Watch
 
 _PATIENCE_SECONDS = 20.0
-_LEAST_RUNS = 8
+_LEAST_RUNS, _FEW = 8, 6
+"""Calm ones until readings are looked at, and those without which a time is not that of a quiet machine."""
+_CROSSINGS = 3
+"""Readings before and after each run of what cores take from each other."""
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
 _HOST_RUNS, _HOST_PERCENT = 30, 10
@@ -52,18 +56,36 @@ def measure_launches(
     """
     executable.run(feeds)
     sweeps = _count_sweeps(executable, survey)
-    readings: dict[int, list[Reading]] = {}
+    calm = Calm(survey.calm)
+    runs: list[tuple[Mood, list[Reading]]] = []
     end = time.monotonic() + patience_seconds
     for turn in count(1):
-        for place, reading in enumerate(_play_guarded(executable, survey.guard, sweeps)):
-            readings.setdefault(place, []).append(reading)
-        if turn >= _LEAST_RUNS and turn % _LEAST_RUNS == 0:
-            found = [find_quiet(taken, survey.guard.quiet_seconds) for taken in readings.values()]
-            error = sum((seconds * spread) ** 2 for seconds, spread in found) ** 0.5
-            if error <= _SETTLED * sum(seconds for seconds, _ in found) or time.monotonic() > end:
+        crossings = survey.read_crossings(_CROSSINGS)
+        readings = _play_guarded(executable, survey.guard, sweeps)
+        mood = calm.add(readings, crossings + survey.read_crossings(_CROSSINGS))
+        runs.append((mood, [replace(reading, mood=mood) for reading in readings]))
+        if turn % _LEAST_RUNS == 0:
+            counted = [readings for mood, readings in runs if calm.is_calm(mood)]
+            is_over = time.monotonic() > end
+            if len(counted) < _LEAST_RUNS and not is_over:
+                continue
+            if len(counted) < _FEW:
+                counted = [readings for _, readings in runs]
+            quiet, error = _find_quiet_run(counted, survey.guard, calm)
+            if error <= _SETTLED * quiet.sum() or is_over:
                 break
-    quiet = np.array([seconds for seconds, _ in found])
     return survey.count_references(float(quiet.sum()) + _find_host_seconds(executable, quiet))
+
+
+def _find_quiet_run(runs: Sequence[Sequence[Reading]], guard: Guard, calm: Calm) -> tuple[Series, float]:
+    """Return what a run's kernels take on a quiet machine, [kernels], and the standard error of their sum."""
+    found = np.array(
+        [
+            find_quiet(readings, guard.quiet_seconds, near_seconds=calm.near_seconds)
+            for readings in zip(*runs, strict=True)
+        ]
+    )
+    return found[:, 0], float(np.linalg.norm(found.prod(axis=1)))
 
 
 def measure_nodes(

@@ -91,6 +91,26 @@ def test_rounds_are_calm_where_cores_are_near_each_other() -> None:
     assert not any(map(calm.is_calm, far))
 
 
+def test_rounds_of_other_work_tell_how_near_cores_can_be() -> None:
+    before = Calm()
+    before.see([1e-5])
+    calm = Calm(before)
+    far = [calm.add([Reading(1e-3, 2e-4)], [2e-5]) for _ in range(2)]
+    near = calm.add([Reading(1e-3, 2e-4)], [1.1e-5])
+
+    assert calm.is_calm(near)
+    assert not any(map(calm.is_calm, far))
+    assert before.near_seconds == calm.near_seconds
+
+
+def test_guards_beside_other_work_do_not_tell_what_is_usual() -> None:
+    before = Calm()
+    before.add([Reading(1e-3, 1e-4)])
+    calm = Calm(before)
+
+    assert calm.is_calm(calm.add([Reading(1e-3, 2e-4)]))
+
+
 def test_half_of_all_rounds_are_calm_on_any_machine() -> None:
     calm, rng = Calm(), np.random.default_rng(0)
     moods = [calm.add([Reading(1e-3, slow) for slow in 1e-4 * rng.uniform(1, 9, 20)]) for _ in range(50)]

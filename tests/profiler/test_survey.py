@@ -5,6 +5,7 @@ from itertools import islice
 
 import pytest
 
+from codl.catalog.spec import can_steal
 from codl.devices.opencl import Device
 from codl.profiler.quiet import Calm, Mood
 from codl.profiler.survey import LEAST_ROUNDS, Survey, Task
@@ -30,6 +31,12 @@ def test_every_case_is_measured(survey: Survey, device: Device) -> None:
     assert len({sample.key for sample in samples}) == COUNT
     assert all(sample.rounds >= LEAST_ROUNDS for sample in samples)
     assert all(min(sample.ratios.values()) > 0 for sample in samples)
+
+
+def test_watching_tells_how_near_cores_are_where_there_are_several(survey: Survey, device: Device) -> None:
+    survey.watch(0.1)
+
+    assert (survey.calm.near_seconds > 0) == can_steal(device.info)
 
 
 def test_what_was_never_calm_is_left_out_on_request(

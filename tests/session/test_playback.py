@@ -1,5 +1,7 @@
 """Plans played call by call between guards, with what they compute unchanged."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from codl.executor.compile import compile_plan
 from codl.executor.run import Executable
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.steps import Plan
+from codl.profiler.quiet import Calm, Mood, Reading
 from codl.profiler.survey import Survey
 from codl.session.playback import measure_launches, measure_nodes
 from tests.graphs import residual_block
@@ -37,6 +40,26 @@ def test_network_takes_time_on_one_device_and_stays_right(surveys: list[Survey])
 
     assert measure_launches(executable, surveys[0], FEEDS, patience_seconds=0.2) > 0
     np.testing.assert_array_equal(executable.run(FEEDS)["y"], expected)
+
+
+def test_disturbed_runs_do_not_count(surveys: list[Survey], monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = prepare(plan_single(GRAPH, device=surveys[0].device.info.name), surveys[:1])
+    numbers: dict[int, int] = {}
+    counted: list[int] = []
+
+    def is_fourth(calm: Calm, mood: Mood) -> bool:
+        return numbers.setdefault(id(mood), len(numbers)) % 4 == 0
+
+    def find(readings: Sequence[Reading], *args: float, **more: float) -> tuple[float, float]:
+        counted.append(len(readings))
+        return 1.0, 0.0
+
+    monkeypatch.setattr(Calm, "is_calm", is_fourth)
+    monkeypatch.setattr("codl.session.playback.find_quiet", find)
+    measure_launches(executable, surveys[0], FEEDS, patience_seconds=60.0)
+
+    assert len(numbers) == 4 * 8
+    assert set(counted) == {8}
 
 
 def test_part_of_a_plan_takes_time_on_two_devices(surveys: list[Survey]) -> None:
