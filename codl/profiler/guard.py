@@ -18,14 +18,17 @@ _CORE_BYTES = 1 << 14
 """Read by each core or group: half of a small first-level cache."""
 _LEAD = 2
 """Walks before each reading that do not count: kernels leave the guard's data out of the caches."""
-_PARTS = 8
+_PARTS = 32
 """Of what each of several cores walks through, taken by whichever is free.
 
 Source:
     Both cores of a Zen 4, PoCL. Where each core has one part, which a core that wakes up late begins late, 25
     and 75 of 100 guards of 80 us take less than 82 and 96 us; 84 and 90 in eight parts. Of two sessions by
     single parts what is bound by arithmetic took 12 % less in one, in units of the guard, and what is bound
-    by memory as long; by eight what is bound by arithmetic agrees within 1 to 3 %.
+    by memory as long; by eight what is bound by arithmetic agrees within 1 to 3 %. With eight parts one core
+    now and then does nine of sixteen, and three times 300 guards beside other work take 79.8 to 84.0 us, four
+    of five of them up to 80.8 to 89.8 (Intel's driver), or 84.1 to 88.8, and up to 88 to 157 (PoCL); with 32
+    parts 81.4 to 81.5, up to 82.6 to 83.5, and 85.5 to 86.3, up to 87.4 to 88.2.
 """
 _LEAST_SECONDS = 5e-5
 _ROUNDS, _TRIALS = tuple(1 << power for power in range(3, 17)), 8
@@ -34,7 +37,6 @@ _KEPT = 100_000
 _LEAST_READINGS = 30
 _GROWTH = 1.1
 """By how many times more readings there are, until the quietest of them are looked for again."""
-_LOOK_SECONDS = 0.005
 
 
 class Guard:
@@ -65,7 +67,7 @@ class Guard:
             self.call = prepare_sweep(
                 stopwatch.device, footprint=footprint, rounds=rounds, lead=_LEAD, copies=False, parts=parts
             )
-            if min(stopwatch.time([self.call]) for _ in range(_TRIALS)) >= _LEAST_SECONDS:
+            if min(self._look(_TRIALS)) >= _LEAST_SECONDS:
                 break  # even the fastest: a first launch is compiled, and none alike is quiet
         self.rounds = rounds
         """How often the cache is walked."""
@@ -73,8 +75,7 @@ class Guard:
         self._quiet_of = 0
         """Readings that the quiet time was last found in."""
         self._quiet_seconds = 0.0
-        while len(self._known) < _LEAST_READINGS:
-            self.read()
+        self._known += self._look(_LEAST_READINGS)
 
     @property
     def quiet_seconds(self) -> float:
@@ -88,8 +89,18 @@ class Guard:
         """Read it now and then for so long: it has to know how quiet the machine can be."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self.read()
-            time.sleep(_LOOK_SECONDS)
+            self._known.append(self._look(_TRIALS)[-1])
+
+    def _look(self, count: int) -> list[float]:
+        """Return readings behind sweeps, in seconds: where others just ran all cores of a driver are at work.
+
+        Source:
+            Both cores of a Zen 4. 5 ms after each other, or where one launch is waited for, most take 155
+            instead of 79 us with Intel's driver and 80 instead of 40 with PoCL, for one thread still sleeps;
+            of two programs one then had twice as many walks as the other.
+        """
+        groups = [[self.sweep], [self.call]]
+        return [float(reading) for reading in self._stopwatch.time_groups(groups, plays=count)[:, 1]]
 
     def read(self) -> float:
         """Return what it takes now, in seconds."""
