@@ -97,6 +97,7 @@ class Campaign:
         self._start = time.monotonic() - _find_spent(history)
         self._budget = budget_seconds
         self._survey = Survey(device)
+        self._survey.expect(history.references)
         self._overheads, self._next_look = history.overheads, 0.0
         self._shared_caches = history.shared_caches
 
@@ -120,7 +121,7 @@ class Campaign:
             if self._used() >= self._next_look:
                 self._look_at_overhead()
         references = self._quiet()
-        self._log.append_end(references)
+        self._log.append_end(references | self._survey.near_us())
         lessons = teach(self._samples, references, self.device.info)
         profile = DeviceProfile(
             info=self.device.info,

@@ -1,5 +1,6 @@
 """What was read while others disturbed a machine, and what it would take on a quiet one."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -117,6 +118,16 @@ class Calm:
         self._usual_seconds = float(np.median(self._uppers))
         return Mood(middle, upper, self.see(crossings))
 
+    def expect(self, near_seconds: float) -> None:
+        """Take cores for near only where they are about as near as so many seconds, known from before, say.
+
+        Source:
+            Both cores of a Zen 4, PoCL: of three sessions one had hardly a moment with near cores, and took
+            for near what was nearest. In it minimal filtering took 7 % longer, shuffles 14 %, so that 78
+            instead of 81 % of slices of known layers were predicted within 10 %.
+        """
+        self._distance.expected_seconds = near_seconds
+
     def see(self, crossings: Sequence[float]) -> float:
         """Remember in how many seconds cores copied what others had written, and return it; 0 of nothing."""
         return self._distance.add(crossings)
@@ -132,6 +143,8 @@ class _Distance:
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
+        self.expected_seconds = math.inf
+        """What is known from before."""
         self.near_seconds = 0.0
 
     def add(self, crossings: Sequence[float]) -> float:
@@ -139,7 +152,7 @@ class _Distance:
         if not len(crossings):
             return 0.0
         self._seconds.append(float(np.median(crossings)))
-        self.near_seconds = float(np.percentile(self._seconds, _NEAR_PERCENT))
+        self.near_seconds = min(self.expected_seconds, float(np.percentile(self._seconds, _NEAR_PERCENT)))
         return self._seconds[-1]
 
 

@@ -56,6 +56,8 @@ _LOOK_SECONDS = 0.5
 """Between two looks at how near cores are, before anything is measured."""
 _US = 1e6
 
+CROSSING = "crossing"
+"""Name of what copies between cores take, beside those of the references."""
 REFERENCE_WALKS = 1 << 10
 """Of the guard through its cache: what the compute-bound reference of a profile does, on whatever device."""
 
@@ -186,6 +188,20 @@ class Survey:
             COMPUTE: self._find_reference_seconds() * _US,
             MEMORY: self._find_quiet(self._streamed)[0] * _US,
         }
+
+    def near_us(self) -> dict[str, float]:
+        """Return what copies between near cores take, so far; nothing where there is one."""
+        return {CROSSING: self.calm.near_seconds * _US} if self.calm.near_seconds else {}
+
+    def expect(self, known: Sequence[Mapping[str, float]]) -> None:
+        """Take cores for near only where they are as near as in earlier sessions.
+
+        Args:
+            known: What `quiet_us` and `near_us` said at the end of each.
+        """
+        nearest = [one[CROSSING] / one[COMPUTE] for one in known if CROSSING in one]
+        if nearest and self._crossing is not None:
+            self.calm.expect(min(nearest) * self._find_reference_seconds())
 
     def read_crossings(self, count: int) -> list[float]:
         """Return what cores took to copy what others had written, in seconds; nothing where there is one."""

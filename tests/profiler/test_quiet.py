@@ -103,6 +103,16 @@ def test_rounds_of_other_work_tell_how_near_cores_can_be() -> None:
     assert before.near_seconds == calm.near_seconds
 
 
+def test_cores_that_were_nearer_before_are_far() -> None:
+    calm = Calm()
+    calm.expect(1e-5)
+    far = [calm.add([Reading(1e-3, 1e-4)], [2e-5]) for _ in range(4)]
+    near = calm.add([Reading(1e-3, 1e-4)], [1.2e-5])
+
+    assert calm.is_calm(near)
+    assert not any(map(calm.is_calm, far))
+
+
 def test_guards_beside_other_work_do_not_tell_what_is_usual() -> None:
     before = Calm()
     before.add([Reading(1e-3, 1e-4)])
