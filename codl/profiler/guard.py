@@ -18,8 +18,8 @@ _CORE_BYTES = 1 << 14
 """Read by each core or group: half of a small first-level cache."""
 _LEAD = 2
 """Walks before each reading that do not count: kernels leave the guard's data out of the caches."""
-_PARTS = 32
-"""Of what each of several cores walks through, taken by whichever is free.
+_PARTS, _LEAST_PARTS = 64, 8
+"""Of what several cores walk through, taken by whichever is free: in all, and for each core at least.
 
 Source:
     Both cores of a Zen 4, PoCL. Where each core has one part, which a core that wakes up late begins late, 25
@@ -28,7 +28,8 @@ Source:
     by memory as long; by eight what is bound by arithmetic agrees within 1 to 3 %. With eight parts one core
     now and then does nine of sixteen, and three times 300 guards beside other work take 79.8 to 84.0 us, four
     of five of them up to 80.8 to 89.8 (Intel's driver), or 84.1 to 88.8, and up to 88 to 157 (PoCL); with 32
-    parts 81.4 to 81.5, up to 82.6 to 83.5, and 85.5 to 86.3, up to 87.4 to 88.2.
+    parts 81.4 to 81.5, up to 82.6 to 83.5, and 85.5 to 86.3, up to 87.4 to 88.2. Sixteen cores of a Xeon (PoCL)
+    with 32 parts each need 50 us to hand them out.
 """
 _LEAST_SECONDS = 5e-5
 _ROUNDS, _TRIALS = tuple(1 << power for power in range(3, 17)), 8
@@ -62,7 +63,8 @@ class Guard:
         self.sweep = prepare_sweep(stopwatch.device)
         """Enqueues what fills the caches with other data."""
         footprint = 2 * _CORE_BYTES * _count_cores(stopwatch.device)
-        parts = _PARTS if can_steal(stopwatch.device.info) else 1
+        info = stopwatch.device.info
+        parts = max(_LEAST_PARTS, _PARTS // info.units) if can_steal(info) else 1
         for rounds in _ROUNDS:
             self.call = prepare_sweep(
                 stopwatch.device, footprint=footprint, rounds=rounds, lead=_LEAD, copies=False, parts=parts
