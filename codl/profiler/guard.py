@@ -28,8 +28,8 @@ Source:
     by memory as long; by eight what is bound by arithmetic agrees within 1 to 3 %. With eight parts one core
     now and then does nine of sixteen, and three times 300 guards beside other work take 79.8 to 84.0 us, four
     of five of them up to 80.8 to 89.8 (Intel's driver), or 84.1 to 88.8, and up to 88 to 157 (PoCL); with 32
-    parts 81.4 to 81.5, up to 82.6 to 83.5, and 85.5 to 86.3, up to 87.4 to 88.2. Sixteen cores of a Xeon (PoCL)
-    with 32 parts each need 50 us to hand them out.
+    parts 81.4 to 81.5, up to 82.6 to 83.5, and 85.5 to 86.3, up to 87.4 to 88.2. Sixteen cores of a Xeon
+    (PoCL) with 32 parts each need 40 to 50 us to hand them out.
 """
 _LEAST_SECONDS = 5e-5
 _ROUNDS, _TRIALS = tuple(1 << power for power in range(3, 17)), 8
