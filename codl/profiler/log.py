@@ -112,7 +112,11 @@ class SampleLog:
             self._journal.append({"sample": asdict(sample)})
 
     def append_end(self, references: Mapping[str, float]) -> None:
-        """Add that a campaign is complete, and what the reference kernels took when the machine was quiet."""
+        """Add that a campaign is complete, and what references took when the machine was quiet.
+
+        Args:
+            references: In us, of the reference kernels and of copies between near cores, by name.
+        """
         with self._explained():
             self._journal.append({"end": time.time(), "references": dict(references)})
 

@@ -51,6 +51,8 @@ Source:
     measured twice repeat. Another evening cores were near in 32 and 38 % of five minutes (3.5 us with PoCL,
     12 else), in pieces of 8 to 30 s; ResNet-50 then took 31.5 instead of 37 ms (PoCL), 31.9 instead of 33.
 """
+FEW = 6
+"""Calm readings without which a time is not that of a quiet machine; all of them count then."""
 _RIDGE, _MOST_SLOPE = 0.01, 1.2
 """What keeps the power by which a case rises with the distance of cores from going astray, and its limit.
 
@@ -87,23 +89,42 @@ class Reading:
     """Of its round, where it was one of many."""
 
 
+class Distance:
+    """How far cores are from each other: what they took to copy what others had written, round by round."""
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+        self.expected_seconds = math.inf
+        """What near cores took before: what takes longer is near only by a little.
+
+        Source:
+            Both cores of a Zen 4, PoCL: of three sessions one had hardly a moment with near cores, and took
+            for near what was nearest. In it minimal filtering took 7 % longer, shuffles 14 %, so that 78
+            instead of 81 % of slices of known layers were predicted within 10 %.
+        """
+        self.near_seconds = 0.0
+        """What they take when they are near each other, as far as is known by now; 0 where there is one."""
+
+    def add(self, crossings: Sequence[float]) -> float:
+        """Return what they took in one more round, in seconds, and remember it; 0 of nothing."""
+        if not len(crossings):
+            return 0.0
+        self._seconds.append(float(np.median(crossings)))
+        self.near_seconds = min(self.expected_seconds, float(np.percentile(self._seconds, _NEAR_PERCENT)))
+        return self._seconds[-1]
+
+
 class Calm:
     """Tells in which rounds of readings a machine was left alone, whatever it is like all the time.
 
     Args:
-        beside: One that is told of rounds of other work: what it knows of how near cores can be counts here,
-            and the other way round.
+        distance: Of its cores, by all that is known; by these rounds alone if none is given.
     """
 
-    def __init__(self, beside: "Calm | None" = None) -> None:
+    def __init__(self, distance: Distance | None = None) -> None:
+        self.distance = distance or Distance()
         self._uppers: list[float] = []
         self._usual_seconds = 0.0
-        self._distance: _Distance = _Distance() if beside is None else beside._distance
-
-    @property
-    def near_seconds(self) -> float:
-        """What cores take to copy what others have written when they are near each other; 0 if not known."""
-        return self._distance.near_seconds
 
     def add(self, readings: Sequence[Reading], crossings: Sequence[float] = ()) -> Mood:
         """Return what the machine was like in a round, and remember it.
@@ -116,44 +137,12 @@ class Calm:
         middle, upper = np.percentile(guards, [50, _UPPER_PERCENT]).tolist()
         self._uppers.append(upper)
         self._usual_seconds = float(np.median(self._uppers))
-        return Mood(middle, upper, self.see(crossings))
-
-    def expect(self, near_seconds: float) -> None:
-        """Take cores for near only where they are about as near as so many seconds, known from before, say.
-
-        Source:
-            Both cores of a Zen 4, PoCL: of three sessions one had hardly a moment with near cores, and took
-            for near what was nearest. In it minimal filtering took 7 % longer, shuffles 14 %, so that 78
-            instead of 81 % of slices of known layers were predicted within 10 %.
-        """
-        self._distance.expected_seconds = near_seconds
-
-    def see(self, crossings: Sequence[float]) -> float:
-        """Remember in how many seconds cores copied what others had written, and return it; 0 of nothing."""
-        return self._distance.add(crossings)
+        return Mood(middle, upper, self.distance.add(crossings))
 
     def is_calm(self, mood: Mood) -> bool:
         """Return whether nothing slowed a round's cores, near each other, as far as is known by now."""
-        is_near = mood.crossing_seconds <= _CROSSING * self.near_seconds
+        is_near = mood.crossing_seconds <= _CROSSING * self.distance.near_seconds
         return is_near and mood.upper_seconds <= _CALM * self._usual_seconds
-
-
-class _Distance:
-    """What cores took to copy what others had written, round by round."""
-
-    def __init__(self) -> None:
-        self._seconds: list[float] = []
-        self.expected_seconds = math.inf
-        """What is known from before."""
-        self.near_seconds = 0.0
-
-    def add(self, crossings: Sequence[float]) -> float:
-        """Return what they took in one more round; 0 of none."""
-        if not len(crossings):
-            return 0.0
-        self._seconds.append(float(np.median(crossings)))
-        self.near_seconds = min(self.expected_seconds, float(np.percentile(self._seconds, _NEAR_PERCENT)))
-        return self._seconds[-1]
 
 
 def find_quiet(
@@ -167,7 +156,7 @@ def find_quiet(
     Args:
         readings: Of the same work, one at least.
         quiet_seconds: What the guards beside take on a quiet machine.
-        near_seconds: What `Calm` found for cores near each other; 0 if that is not to be looked at.
+        near_seconds: What `Distance` found for cores near each other; 0 if that is not to be looked at.
     """
     moods = [one.mood or Mood(one.guard_seconds, one.guard_seconds, 0.0) for one in readings]
     taken, beside, most, crossed = np.array(

@@ -20,7 +20,7 @@ from codl.latency.profile import COMPUTE, MEMORY, digest_launches
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.guard import Guard
 from codl.profiler.log import Sample
-from codl.profiler.quiet import Calm, Reading, find_quiet
+from codl.profiler.quiet import FEW, Calm, Distance, Reading, find_quiet
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 36
 """Calm readings of every case until it is looked at, and those after which what there is must do."""
@@ -29,8 +29,6 @@ _PATIENCE, _LONG_PATIENCE = 48, 384
 
 With a full pool those of 17 s, and of two minutes.
 """
-_FEW = 6
-"""Calm readings without which a time is not that of a quiet machine; all of them count then."""
 SETTLED = 0.02
 """Standard error, relative, at which a time is known well enough.
 
@@ -100,8 +98,9 @@ class Survey:
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
-        self.calm = Calm()
-        """Knows what the machine was like in all rounds so far."""
+        self.distance = Distance()
+        """Of the device's cores from each other."""
+        self._calm = Calm(self.distance)
         self._crossing = prepare_crossing(self.stopwatch.device) if can_steal(device.info) else None
         self._streamed: deque[Reading] = deque(maxlen=_KEPT)
         """Of the memory-bound reference, the latest last."""
@@ -112,7 +111,7 @@ class Survey:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.guard.watch(_LOOK_SECONDS)
-            self.calm.see(self.read_crossings(1))
+            self.distance.add(self.read_crossings(1))
 
     def measure(self, tasks: Iterator[Task], *, only_calm: bool = False) -> Iterator[Sample]:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
@@ -164,7 +163,7 @@ class Survey:
             entries = [entry for entry in entries if entry not in done]
             for entry in done:
                 calm = self._keep_calm(entry.readings)
-                if len(calm) >= _FEW:
+                if len(calm) >= FEW:
                     yield self._make_sample(entry, calm)
                 elif not only_calm:
                     yield self._make_sample(entry, entry.readings)
@@ -191,7 +190,7 @@ class Survey:
 
     def near_us(self) -> dict[str, float]:
         """Return what copies between near cores take, so far; nothing where there is one."""
-        return {CROSSING: self.calm.near_seconds * _US} if self.calm.near_seconds else {}
+        return {CROSSING: self.distance.near_seconds * _US} if self.distance.near_seconds else {}
 
     def expect(self, known: Sequence[Mapping[str, float]]) -> None:
         """Take cores for near only where they are as near as in earlier sessions.
@@ -201,7 +200,7 @@ class Survey:
         """
         nearest = [one[CROSSING] / one[COMPUTE] for one in known if CROSSING in one]
         if nearest and self._crossing is not None:
-            self.calm.expect(min(nearest) * self._find_reference_seconds())
+            self.distance.expected_seconds = min(nearest) * self._find_reference_seconds()
 
     def read_crossings(self, count: int) -> list[float]:
         """Return what cores took to copy what others had written, in seconds; nothing where there is one."""
@@ -225,10 +224,10 @@ class Survey:
                 if place % _CROSS_EVERY == 0:
                     crossed += self.read_crossings(1)
                 readings.append(entry.row.read(self.guard))
-        mood = self.calm.add(readings, crossed)
+        mood = self._calm.add(readings, crossed)
         for entry, reading in zip(entries, readings, strict=True):
             entry.readings.append(replace(reading, mood=mood))
-        if self.calm.is_calm(mood):
+        if self._calm.is_calm(mood):
             self._streamed.extend(replace(reading, mood=mood) for reading in streamed)
 
     def _is_done(self, entry: _Entry, patience: int) -> bool:
@@ -243,10 +242,10 @@ class Survey:
 
     def _keep_calm(self, readings: Sequence[Reading]) -> list[Reading]:
         """Return the readings of rounds in which the machine was left alone."""
-        return [one for one in readings if one.mood and self.calm.is_calm(one.mood)]
+        return [one for one in readings if one.mood and self._calm.is_calm(one.mood)]
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
-        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.calm.near_seconds)
+        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.distance.near_seconds)
 
     def _read_stream(self) -> Reading:
         return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())

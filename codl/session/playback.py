@@ -22,13 +22,13 @@ from codl.errors import ProfileError
 from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
 from codl.profiler.guard import Guard
-from codl.profiler.quiet import Calm, Mood, Reading, find_quiet
+from codl.profiler.quiet import FEW, Calm, Mood, Reading, find_quiet
 from codl.profiler.survey import Survey
 from codl.profiler.watch import Watch
 
 _PATIENCE_SECONDS = 20.0
-_LEAST_RUNS, _FEW = 8, 6
-"""Calm ones until readings are looked at, and those without which a time is not that of a quiet machine."""
+_LEAST_RUNS = 8
+"""Calm ones until readings are looked at."""
 _CROSSINGS = 3
 """Readings before and after each run of what cores take from each other."""
 _SETTLED = 0.01
@@ -56,7 +56,7 @@ def measure_launches(
     """
     executable.run(feeds)
     sweeps = _count_sweeps(executable, survey)
-    calm = Calm(survey.calm)
+    calm = Calm(survey.distance)
     runs: list[tuple[Mood, list[Reading]]] = []
     end = time.monotonic() + patience_seconds
     for turn in count(1):
@@ -69,19 +69,19 @@ def measure_launches(
             is_over = time.monotonic() > end
             if len(counted) < _LEAST_RUNS and not is_over:
                 continue
-            if len(counted) < _FEW:
+            if len(counted) < FEW:
                 counted = [readings for _, readings in runs]
-            quiet, error = _find_quiet_run(counted, survey.guard, calm)
+            quiet, error = _find_quiet_run(counted, survey)
             if error <= _SETTLED * quiet.sum() or is_over:
                 break
     return survey.count_references(float(quiet.sum()) + _find_host_seconds(executable, quiet))
 
 
-def _find_quiet_run(runs: Sequence[Sequence[Reading]], guard: Guard, calm: Calm) -> tuple[Series, float]:
+def _find_quiet_run(runs: Sequence[Sequence[Reading]], survey: Survey) -> tuple[Series, float]:
     """Return what a run's kernels take on a quiet machine, [kernels], and the standard error of their sum."""
     found = np.array(
         [
-            find_quiet(readings, guard.quiet_seconds, near_seconds=calm.near_seconds)
+            find_quiet(readings, survey.guard.quiet_seconds, near_seconds=survey.distance.near_seconds)
             for readings in zip(*runs, strict=True)
         ]
     )

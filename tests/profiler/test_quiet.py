@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codl.profiler.quiet import Calm, Mood, Reading, find_quiet
+from codl.profiler.quiet import Calm, Distance, Mood, Reading, find_quiet
 
 
 def test_quiet_readings_stay_as_they_are() -> None:
@@ -92,20 +92,20 @@ def test_rounds_are_calm_where_cores_are_near_each_other() -> None:
 
 
 def test_rounds_of_other_work_tell_how_near_cores_can_be() -> None:
-    before = Calm()
-    before.see([1e-5])
-    calm = Calm(before)
+    distance = Distance()
+    distance.add([1e-5])
+    calm = Calm(distance)
     far = [calm.add([Reading(1e-3, 2e-4)], [2e-5]) for _ in range(2)]
     near = calm.add([Reading(1e-3, 2e-4)], [1.1e-5])
 
     assert calm.is_calm(near)
     assert not any(map(calm.is_calm, far))
-    assert before.near_seconds == calm.near_seconds
+    assert distance.near_seconds == calm.distance.near_seconds
 
 
 def test_cores_that_were_nearer_before_are_far() -> None:
     calm = Calm()
-    calm.expect(1e-5)
+    calm.distance.expected_seconds = 1e-5
     far = [calm.add([Reading(1e-3, 1e-4)], [2e-5]) for _ in range(4)]
     near = calm.add([Reading(1e-3, 1e-4)], [1.2e-5])
 
@@ -116,7 +116,7 @@ def test_cores_that_were_nearer_before_are_far() -> None:
 def test_guards_beside_other_work_do_not_tell_what_is_usual() -> None:
     before = Calm()
     before.add([Reading(1e-3, 1e-4)])
-    calm = Calm(before)
+    calm = Calm(before.distance)
 
     assert calm.is_calm(calm.add([Reading(1e-3, 2e-4)]))
 

@@ -37,7 +37,7 @@ def test_every_case_is_measured(survey: Survey, device: Device) -> None:
 def test_watching_tells_how_near_cores_are_where_there_are_several(survey: Survey, device: Device) -> None:
     survey.watch(0.1)
 
-    assert (survey.calm.near_seconds > 0) == can_steal(device.info)
+    assert (survey.distance.near_seconds > 0) == can_steal(device.info)
 
 
 def test_nearest_cores_of_earlier_sessions_are_known(device: Device) -> None:
