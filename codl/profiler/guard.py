@@ -113,10 +113,10 @@ class Guard:
     def surround(
         self, launches: Sequence[Call], *, before: Sequence[Call] = (), plays: int = 1
     ) -> npt.NDArray[np.float64]:
-        """Return in seconds what a guard before, some launches and a guard after took, [plays, 3].
+        """Return in seconds what a sweep, a guard, some launches and a guard after took, [plays, 4].
 
-        Caches are swept first: while that goes on the host hands over the rest. It is itself a thread of
-        Intel's driver, which has one less until the host waits.
+        While the sweep of the caches goes on the host hands over the rest. It is itself a thread of Intel's
+        driver, which has one less until the host waits.
 
         Source:
             Both cores of a Zen 3, Intel's driver: what follows at once takes 54 us instead of 30.
@@ -130,18 +130,19 @@ class Guard:
             DeviceError: The driver failed.
         """
         groups = [[self.sweep], [self.call], before, launches, [self.call]]
-        return self._stopwatch.time_groups(groups, plays=plays)[:, [1, 3, 4]]
+        return self._stopwatch.time_groups(groups, plays=plays)[:, [0, 1, 3, 4]]
 
-    def relate(self, before: float, seconds: float, after: float) -> Reading:
+    def relate(self, sweep: float, before: float, seconds: float, after: float) -> Reading:
         """Return a reading between two of the guard, which are remembered.
 
         Args:
-            before: What the guard took just before, in seconds.
+            sweep: What the sweep before it took, in seconds; 0 where that is not known.
+            before: What the guard took just before.
             seconds: What was measured.
             after: What the guard took just after.
         """
         self._known += before, after
-        return Reading(seconds, (before + after) / 2)
+        return Reading(seconds, (before + after) / 2, sweep_seconds=sweep)
 
 
 def _count_cores(device: Device) -> int:

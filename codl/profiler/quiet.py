@@ -1,8 +1,9 @@
 """What was read while others disturbed a machine, and what it would take on a quiet one."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -40,17 +41,34 @@ Source:
     as ever: neither single ones nor the median of 100 tell. In a calm session 95 % of rounds of 160 readings
     have a percentile of at most 1.08 times the usual one.
 """
-_CROSSING, _NEAR_PERCENT = 1.3, 10
-"""By how many times what cores take from each other may take longer than in this percentile of rounds.
+CROSSING, SWEEP = "crossing", "sweep"
+"""What cores take to copy what others have written, and to walk through more than a core's own caches."""
+_MOST = {CROSSING: 1.3, SWEEP: 1.08}
+"""By how many times each may take longer than at its best where a machine was left alone.
 
 Source:
-    The same machine: a copy of what another core has written takes twice as long in some seconds as in
-    others, so do concatenations and elementwise operators, convolutions up to 1.3 times, and guards, which
-    stay in the cache of their own core, see nothing of it: cores that share a cache, and cores that do not.
-    By the median round instead, which was near in one half of a session and far in the other, 52 % of cases
-    measured twice repeat. Another evening cores were near in 32 and 38 % of five minutes (3.5 us with PoCL,
-    12 else), in pieces of 8 to 30 s; ResNet-50 then took 31.5 instead of 37 ms (PoCL), 31.9 instead of 33.
+    Both virtual cores of a Zen 4. A copy of what another core has written takes twice as long in some seconds
+    as in others, so do concatenations and elementwise operators, convolutions up to 1.3 times, and guards,
+    which stay in the cache of their own core, see nothing of it: cores that share a cache, and cores that do
+    not. An evening cores were near in 32 and 38 % of five minutes (3.5 us with PoCL, 12 else), in pieces of 8
+    to 30 s; ResNet-50 then took 31.5 instead of 37 ms (PoCL), 31.9 instead of 33.
+    One core for each driver, 175 cases of 35 rows, six times a minute: in two of these minutes walks through
+    4 MiB took up to 1.2 times their best for some seconds, most guards 1.01 to 1.05 times theirs. Of windows
+    of twelve rounds the worst then had 83 and 61 % of the cases within 10 % of what they take at their best;
+    98 and 95 % in rounds whose walks took at most 1.08 times their best, as 86 to 95 % of rounds do. A
+    session in which that was not asked began with 100 s of samples that are 10 to 35 % too long.
 """
+_BEST_PERCENT = 10
+"""Of rounds, which tells what is best.
+
+Source:
+    The same machine, copies between cores: by the median round, which was near in one half of a session and
+    far in the other, 52 % of cases measured twice repeat.
+"""
+_HOPELESS = 200
+"""Rounds, about a minute, after which what was not once as in an earlier session will not be."""
+_LEAST_LOOKS = 48
+"""Looks of which the median tells what a machine is like: one scatters by 20 to 45 %."""
 FEW = 6
 """Calm readings without which a time is not that of a quiet machine; all of them count then."""
 _RIDGE, _MOST_SLOPE = 0.01, 1.2
@@ -67,6 +85,10 @@ _LOSS = 1.05
 """Standard error of the weighted mean, in that of a mean, of what is normally distributed."""
 
 
+Looks = Mapping[str, Sequence[float]]
+"""By name of a probe, what it took at some moments, in seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mood:
     """What a machine was like in a round of readings, one right after the other."""
@@ -75,8 +97,8 @@ class Mood:
     """What most guards took."""
     upper_seconds: float
     """What four of five took at most."""
-    crossing_seconds: float
-    """What cores took to copy what others had written; 0 where there is one."""
+    probed_seconds: Mapping[str, float] = field(default_factory=dict)
+    """What most looks took, by name of a probe; without copies between cores where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,62 +109,90 @@ class Reading:
     guard_seconds: float
     mood: Mood | None = None
     """Of its round, where it was one of many."""
+    sweep_seconds: float = 0.0
+    """What the sweep before it took; 0 where that is not known."""
 
 
-class Distance:
-    """How far cores are from each other: what they took to copy what others had written, round by round."""
+class Probes:
+    """What `CROSSING` and `SWEEP` took, round by round, and at their best.
+
+    Guards stay in a core's own cache: they do not tell how far cores are from each other, nor what others do
+    to the caches behind.
+    """
 
     def __init__(self) -> None:
-        self._seconds: list[float] = []
-        self.expected_seconds = math.inf
-        """What near cores took before: what takes longer is near only by a little.
+        self._recent: dict[str, deque[float]] = {}
+        self._rounds: dict[str, list[float]] = {}
+        self.expected_seconds: dict[str, float] = {}
+        """What they took at their best before, by name: what takes longer now is best only by a little.
 
         Source:
             Both cores of a Zen 4, PoCL: of three sessions one had hardly a moment with near cores, and took
             for near what was nearest. In it minimal filtering took 7 % longer, shuffles 14 %, so that 78
             instead of 81 % of slices of known layers were predicted within 10 %.
         """
-        self.near_seconds = 0.0
-        """What they take when they are near each other, as far as is known by now; 0 where there is one."""
+        self.best_seconds: dict[str, float] = {}
+        """What they take at their best, as far as is known by now; of no other probes than were looked at."""
 
-    def add(self, crossings: Sequence[float]) -> float:
-        """Return what they took in one more round, in seconds, and remember it; 0 of nothing."""
-        if not len(crossings):
-            return 0.0
-        self._seconds.append(float(np.median(crossings)))
-        self.near_seconds = min(self.expected_seconds, float(np.percentile(self._seconds, _NEAR_PERCENT)))
-        return self._seconds[-1]
+    def add(self, looks: Looks) -> Mapping[str, float]:
+        """Return by name what they took in one more round, in seconds, and remember it.
+
+        Args:
+            looks: Of this round; where there are few, those before count as well.
+        """
+        found = {}
+        for name, seconds in looks.items():
+            recent = self._recent.setdefault(name, deque(maxlen=_LEAST_LOOKS))
+            recent.extend(seconds)
+            if not recent:
+                continue
+            found[name] = float(np.median(seconds if len(seconds) > _LEAST_LOOKS else recent))
+            rounds = self._rounds.setdefault(name, [])
+            rounds.append(found[name])
+            self.best_seconds[name] = self._find_best(name, rounds)
+        return found
+
+    def _find_best(self, name: str, rounds: Sequence[float]) -> float:
+        expected, best = (
+            self.expected_seconds.get(name, math.inf),
+            float(np.percentile(rounds, _BEST_PERCENT)),
+        )
+        is_hopeless = len(rounds) >= _HOPELESS and min(rounds) > _MOST[name] * expected
+        return best if is_hopeless else min(expected, best)
+
+    def are_best(self, probed: Mapping[str, float]) -> bool:
+        """Return whether all of them took about as long as at their best, as far as is known by now."""
+        return all(seconds <= _MOST[name] * self.best_seconds[name] for name, seconds in probed.items())
 
 
 class Calm:
     """Tells in which rounds of readings a machine was left alone, whatever it is like all the time.
 
     Args:
-        distance: Of its cores, by all that is known; by these rounds alone if none is given.
+        probes: What is known of the machine's; by these rounds alone if none are given.
     """
 
-    def __init__(self, distance: Distance | None = None) -> None:
-        self.distance = distance or Distance()
+    def __init__(self, probes: Probes | None = None) -> None:
+        self.probes = probes or Probes()
         self._uppers: list[float] = []
         self._usual_seconds = 0.0
 
-    def add(self, readings: Sequence[Reading], crossings: Sequence[float] = ()) -> Mood:
+    def add(self, readings: Sequence[Reading], looks: Looks | None = None) -> Mood:
         """Return what the machine was like in a round, and remember it.
 
         Args:
             readings: One at least.
-            crossings: Seconds that cores took to copy what others had written, where there are several.
+            looks: At the probes, in the same round.
         """
         guards = [reading.guard_seconds for reading in readings]
         middle, upper = np.percentile(guards, [50, _UPPER_PERCENT]).tolist()
         self._uppers.append(upper)
         self._usual_seconds = float(np.median(self._uppers))
-        return Mood(middle, upper, self.distance.add(crossings))
+        return Mood(middle, upper, self.probes.add(looks or {}))
 
     def is_calm(self, mood: Mood) -> bool:
-        """Return whether nothing slowed a round's cores, near each other, as far as is known by now."""
-        is_near = mood.crossing_seconds <= _CROSSING * self.distance.near_seconds
-        return is_near and mood.upper_seconds <= _CALM * self._usual_seconds
+        """Return whether nothing slowed a round down, and cores were near, as far as is known by now."""
+        return self.probes.are_best(mood.probed_seconds) and mood.upper_seconds <= _CALM * self._usual_seconds
 
 
 def find_quiet(
@@ -156,12 +206,17 @@ def find_quiet(
     Args:
         readings: Of the same work, one at least.
         quiet_seconds: What the guards beside take on a quiet machine.
-        near_seconds: What `Distance` found for cores near each other; 0 if that is not to be looked at.
+        near_seconds: What `Probes` found for copies between near cores; 0 if that is not to be looked at.
     """
-    moods = [one.mood or Mood(one.guard_seconds, one.guard_seconds, 0.0) for one in readings]
+    moods = [one.mood or Mood(one.guard_seconds, one.guard_seconds) for one in readings]
     taken, beside, most, crossed = np.array(
         [
-            (one.seconds, one.guard_seconds, mood.guard_seconds, mood.crossing_seconds or near_seconds)
+            (
+                one.seconds,
+                one.guard_seconds,
+                mood.guard_seconds,
+                mood.probed_seconds.get(CROSSING, near_seconds),
+            )
             for one, mood in zip(readings, moods, strict=True)
         ]
     ).T

@@ -20,7 +20,7 @@ from codl.latency.profile import COMPUTE, MEMORY, digest_launches
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.guard import Guard
 from codl.profiler.log import Sample
-from codl.profiler.quiet import FEW, Calm, Distance, Reading, find_quiet
+from codl.profiler.quiet import CROSSING, FEW, SWEEP, Calm, Probes, Reading, find_quiet
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 36
 """Calm readings of every case until it is looked at, and those after which what there is must do."""
@@ -50,12 +50,10 @@ _RECENT = 40
 _KEPT, _STREAM_EVERY, _CROSS_EVERY = 1000, 32, 8
 _NO_WALK = 8
 """Half of the bits of the bytes that are no walk through memory."""
-_LOOK_SECONDS = 0.5
-"""Between two looks at how near cores are, before anything is measured."""
+_LOOK_SECONDS, _LOOKS = 0.25, 16
+"""Between two rounds of looks at the probes, and how many each has, before anything is measured."""
 _US = 1e6
 
-CROSSING = "crossing"
-"""Name of what copies between cores take, beside those of the references."""
 REFERENCE_WALKS = 1 << 10
 """Of the guard through its cache: what the compute-bound reference of a profile does, on whatever device."""
 
@@ -98,20 +96,20 @@ class Survey:
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
-        self.distance = Distance()
-        """Of the device's cores from each other."""
-        self._calm = Calm(self.distance)
+        self.probes = Probes()
+        """Of the device's memory."""
+        self._calm = Calm(self.probes)
         self._crossing = prepare_crossing(self.stopwatch.device) if can_steal(device.info) else None
         self._streamed: deque[Reading] = deque(maxlen=_KEPT)
         """Of the memory-bound reference, the latest last."""
         self._streamed.extend(self._read_stream() for _ in range(_RECENT))
 
     def watch(self, seconds: float) -> None:
-        """Look for so long how quiet the machine can be, and how near its cores."""
+        """Look for so long how quiet the machine can be, and what probes of its memory take."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.guard.watch(_LOOK_SECONDS)
-            self.distance.add(self.read_crossings(1))
+            self.probes.add(self.look(_LOOKS))
 
     def measure(self, tasks: Iterator[Task], *, only_calm: bool = False) -> Iterator[Sample]:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
@@ -188,26 +186,30 @@ class Survey:
             MEMORY: self._find_quiet(self._streamed)[0] * _US,
         }
 
-    def near_us(self) -> dict[str, float]:
-        """Return what copies between near cores take, so far; nothing where there is one."""
-        return {CROSSING: self.distance.near_seconds * _US} if self.distance.near_seconds else {}
+    def best_us(self) -> dict[str, float]:
+        """Return by name what the probes take at their best, so far."""
+        return {name: seconds * _US for name, seconds in self.probes.best_seconds.items()}
 
     def expect(self, known: Sequence[Mapping[str, float]]) -> None:
-        """Take cores for near only where they are as near as in earlier sessions.
+        """Take a machine for calm only where probes take about as long as in earlier sessions.
 
         Args:
-            known: What `quiet_us` and `near_us` said at the end of each.
+            known: What `quiet_us` and `best_us` said at the end of each.
         """
-        nearest = [one[CROSSING] / one[COMPUTE] for one in known if CROSSING in one]
-        if nearest and self._crossing is not None:
-            self.distance.expected_seconds = min(nearest) * self._find_reference_seconds()
+        for name in (CROSSING, SWEEP):
+            if best := [one[name] / one[COMPUTE] for one in known if name in one]:
+                self.probes.expected_seconds[name] = min(best) * self._find_reference_seconds()
 
-    def read_crossings(self, count: int) -> list[float]:
-        """Return what cores took to copy what others had written, in seconds; nothing where there is one."""
-        if self._crossing is None:
-            return []
-        write, copy = self._crossing
-        return [float(self.guard.surround([copy], before=[write])[0, 1]) for _ in range(count)]
+    @property
+    def near_seconds(self) -> float:
+        """What copies between near cores take, as far as is known by now; 0 where there is one core."""
+        return self.probes.best_seconds.get(CROSSING, 0.0)
+
+    def look(self, count: int) -> dict[str, list[float]]:
+        """Return what the probes took, by name, in seconds; no copies between cores where there is one."""
+        write, copy = ([self._crossing[0]], [self._crossing[1]]) if self._crossing else ([], [])
+        swept, _, copied, _ = np.array([self.guard.surround(copy, before=write)[0] for _ in range(count)]).T
+        return {SWEEP: swept.tolist()} | ({CROSSING: copied.tolist()} if copy else {})
 
     def _find_reference_seconds(self) -> float:
         """Return what the compute-bound reference takes when the machine is quiet, so far."""
@@ -216,15 +218,15 @@ class Survey:
     def _take_turns(self, entries: Sequence[_Entry]) -> None:
         """Read each case once, and the memory-bound reference now and then."""
         streamed, readings = [], []
-        crossed: list[float] = []
+        looks: dict[str, list[float]] = {}
         with attentive_host():  # once, not for every case
             for place, entry in enumerate(entries):
                 if place % _STREAM_EVERY == 0:
                     streamed.append(self._read_stream())
-                if place % _CROSS_EVERY == 0:
-                    crossed += self.read_crossings(1)
+                if place % _CROSS_EVERY == 0 and self._crossing:
+                    looks.setdefault(CROSSING, []).extend(self.look(1)[CROSSING])
                 readings.append(entry.row.read(self.guard))
-        mood = self._calm.add(readings, crossed)
+        mood = self._calm.add(readings, looks | {SWEEP: [one.sweep_seconds for one in readings]})
         for entry, reading in zip(entries, readings, strict=True):
             entry.readings.append(replace(reading, mood=mood))
         if self._calm.is_calm(mood):
@@ -245,7 +247,7 @@ class Survey:
         return [one for one in readings if one.mood and self._calm.is_calm(one.mood)]
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
-        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.distance.near_seconds)
+        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.near_seconds)
 
     def _read_stream(self) -> Reading:
         return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())

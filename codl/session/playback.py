@@ -29,8 +29,8 @@ from codl.profiler.watch import Watch
 _PATIENCE_SECONDS = 20.0
 _LEAST_RUNS = 8
 """Calm ones until readings are looked at."""
-_CROSSINGS = 3
-"""Readings before and after each run of what cores take from each other."""
+_LOOKS = 3
+"""At the probes, before and after each run."""
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
 _HOST_RUNS, _HOST_PERCENT = 30, 10
@@ -56,13 +56,14 @@ def measure_launches(
     """
     executable.run(feeds)
     sweeps = _count_sweeps(executable, survey)
-    calm = Calm(survey.distance)
+    calm = Calm(survey.probes)
     runs: list[tuple[Mood, list[Reading]]] = []
     end = time.monotonic() + patience_seconds
     for turn in count(1):
-        crossings = survey.read_crossings(_CROSSINGS)
+        looks = survey.look(_LOOKS)
         readings = _play_guarded(executable, survey.guard, sweeps)
-        mood = calm.add(readings, crossings + survey.read_crossings(_CROSSINGS))
+        after = survey.look(_LOOKS)
+        mood = calm.add(readings, {name: seconds + after[name] for name, seconds in looks.items()})
         runs.append((mood, [replace(reading, mood=mood) for reading in readings]))
         if turn % _LEAST_RUNS == 0:
             counted = [readings for mood, readings in runs if calm.is_calm(mood)]
@@ -81,7 +82,7 @@ def _find_quiet_run(runs: Sequence[Sequence[Reading]], survey: Survey) -> tuple[
     """Return what a run's kernels take on a quiet machine, [kernels], and the standard error of their sum."""
     found = np.array(
         [
-            find_quiet(readings, survey.guard.quiet_seconds, near_seconds=survey.distance.near_seconds)
+            find_quiet(readings, survey.guard.quiet_seconds, near_seconds=survey.near_seconds)
             for readings in zip(*runs, strict=True)
         ]
     )
@@ -157,7 +158,7 @@ def _play_guarded(executable: Executable, guard: Guard, sweeps: int) -> list[Rea
         executable.devices[0].finish()
     beside = [_count_seconds(event) for event in guards]
     taken = map(_count_seconds, kernels)
-    return [guard.relate(*three) for three in zip(beside, taken, beside[1:], strict=False)]
+    return [guard.relate(0.0, *three) for three in zip(beside, taken, beside[1:], strict=False)]
 
 
 def _find_host_seconds(executable: Executable, quiet: Series) -> float:

@@ -16,6 +16,7 @@
 
 // Four places of every group are turned at once: vectors x<group> to vectors that lie one after the other.
 // None is joined of shorter ones: Oclgrind 21.10 crashes at that.
+#define TURNED (4 * GROUPS)
 #define LOAD_GROUP(g) const float4 x##g = vload4(0, s + g * size);
 #if GROUPS == 2
 #define TURN_FOUR                                                                                         \
@@ -39,22 +40,46 @@
     STORE_PLACE(x, 0) STORE_PLACE(y, 8) STORE_PLACE(z, 16) STORE_PLACE(w, 24)
 #endif
 
+// Whole turns of a line, four places each.
+#define TURN_ALL(turns)                                                                                   \
+    for (int turn = 0; turn < (turns); ++turn, s += 4, d += TURNED) { TURN_FOUR }
+
+// Lines that begin with a group and are whole turns, as those of most tensors, ask for nothing else. Others have values
+// before the first whole group and behind the last; a last turn steps back into the one before, what both store is
+// equal, and fewer groups than a turn go one by one.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void layout_shuffle__buffer(TENSOR(dst), CONST_TENSOR(src), BOX_SCALARS, int size) {
     FOR_EACH_RUN(run, 1) {
         const int n = n_begin + run.row / (h_count * w_count), h = h_begin + run.row / w_count % h_count;
         const int w = w_begin + run.row % w_count, begin = c_begin + run.channel, end = begin + run.length;
-        for (int line = 0; line < run.lines; ++line) {
-            __global const float *pixel = src + AT(src, n, h, w + line, 0);
-            __global float *d = dst + AT(dst, n, h, w + line, begin);
-            int channel = begin;
-            for (; channel < end && channel % GROUPS != 0; ++channel)
-                *d++ = pixel[channel % GROUPS * size + channel / GROUPS];
-            __global const float *s = pixel + channel / GROUPS;
-            for (; channel + 4 * GROUPS <= end; channel += 4 * GROUPS, s += 4, d += 4 * GROUPS) {
-                TURN_FOUR
+        const int head = min(end, (begin + GROUPS - 1) / GROUPS * GROUPS), tail = max(head, end / GROUPS * GROUPS);
+        const int turns = (tail - head) / TURNED, back = turns > 0 ? (head + turns * TURNED + TURNED - tail) % TURNED : 0;
+        __global const float *pixel = src + AT(src, n, h, w, 0);
+        __global float *line = dst + AT(dst, n, h, w, begin);
+        if (head == begin && turns * TURNED == run.length) {
+            for (int count = 0; count < run.lines; ++count, pixel += src_w, line += dst_w) {
+                __global const float *s = pixel + begin / GROUPS;
+                __global float *d = line;
+                TURN_ALL(turns)
             }
-            for (; channel < end; ++channel) *d++ = pixel[channel % GROUPS * size + channel / GROUPS];
+            continue;
+        }
+        for (int count = 0; count < run.lines; ++count, pixel += src_w, line += dst_w) {
+            __global float *d = line;
+            for (int channel = begin; channel < head; ++channel)
+                *d++ = pixel[channel % GROUPS * size + channel / GROUPS];
+            __global const float *s = pixel + head / GROUPS;
+            TURN_ALL(turns)
+            if (back > 0) {
+                s -= back / GROUPS, d -= back;
+                TURN_FOUR
+                d += TURNED;
+            }
+            if (turns == 0)
+                for (int channel = head; channel < tail; channel += GROUPS, ++s, d += GROUPS)
+                    for (int g = 0; g < GROUPS; ++g) d[g] = s[g * size];
+            for (int channel = tail; channel < end; ++channel)
+                *d++ = pixel[channel % GROUPS * size + channel / GROUPS];
         }
     }
 }

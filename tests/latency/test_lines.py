@@ -6,7 +6,7 @@ from codl.catalog.choose import choose
 from codl.catalog.layers import Layer
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Shape
-from codl.ir.ops import Binary, BinaryKind, Reshape
+from codl.ir.ops import Binary, BinaryKind, ChannelShuffle, Reshape
 from codl.latency.amounts.crossing import count_crossing
 from codl.latency.features import Features, extract_features
 from tests.catalog.nodes import device_info
@@ -66,3 +66,17 @@ def test_reshapes_copy_from_each_of_the_lines_that_they_read() -> None:
     found = describe(layer, Boxes.whole(layer.output, 1))
 
     assert found.select(["strided.segments"])[0, 0] >= 64 * 7 / INFO.units
+
+
+def test_shuffles_turn_whole_groups_and_move_other_values_one_by_one() -> None:
+    shape = (1, 112, 16, 16)
+    begin, end = np.array([0, 0, 0, 13, 0, 29]), np.array([112, 24, 12, 112, 15, 31])
+    layer = Layer(op=ChannelShuffle(groups=4), inputs=(shape,), output=shape)
+
+    found = describe(layer, Boxes.whole(shape, 6).with_axis(1, begin, end))
+
+    names = ["turns", "uneven_lines", "lone_values", "lone_groups"]
+    amounts = found.select(names) / found.select(["lines"])
+    np.testing.assert_allclose(
+        amounts, [[7, 0, 0, 0], [2, 1, 0, 0], [0, 1, 0, 3], [6, 1, 3, 0], [0, 1, 3, 3], [0, 1, 2, 0]]
+    )

@@ -13,6 +13,8 @@ from codl.latency.amounts.work import Work
 
 _LANES = 8
 """Of kernels without a parameter for them."""
+_TURNED = 4
+"""Places of each group of channels that shuffles turn at once."""
 _LONGEST_PATTERN = 16
 """Channels up to which operands that repeat are spread out first, as kernels/common/pattern.h says."""
 
@@ -41,6 +43,8 @@ def list_lines(
     }
     if {"src_channels", "dst_channels"} <= set(batch.scalars):  # kernels/layout/reshape_gather__buffer.cl
         found["segments"] = lines * np.maximum(channels / np.maximum(batch.scalars["src_channels"], 1), 1)
+    if "GROUPS" in parameters:
+        found |= _list_turns(batch, lines, channels, parameters["GROUPS"])
     if _is_repeating(batch):
         found["repeating_lines"] = np.where(channels > _LONGEST_PATTERN, lines, 0.0)
     vectors = work.units.get("vectors")
@@ -56,6 +60,30 @@ def list_lines(
         if "is_inner" in batch.scalars:
             found |= _list_sums(batch, lines * channels, lanes, vectors, found["short_values"])
     return found
+
+
+def _list_turns(batch: LaunchBatch, lines: Amounts, channels: Amounts, groups: int) -> Mapping[str, Amounts]:
+    """Return what lines of shuffled channels take besides: places turned at once, and values one by one.
+
+    Lines that begin with a whole group and consist of whole turns ask nothing else.
+
+    Args:
+        batch: A launch of kernels/layout/layout_shuffle__buffer.cl.
+        lines: That the busiest compute unit walks, [count].
+        channels: Of a line, [count].
+        groups: Of channels.
+    """
+    length = _TURNED * groups
+    before = np.minimum(-batch.scalars["c_begin"] % groups, channels)
+    behind = (channels - before) % groups
+    whole = channels - before - behind
+    turns = np.where(whole >= length, np.ceil(whole / length), 0.0)
+    return {
+        "turns": lines * turns,
+        "uneven_lines": lines * (turns * length != channels),
+        "lone_values": lines * (before + behind),
+        "lone_groups": lines * np.where(turns > 0, 0.0, whole / groups),
+    }
 
 
 def _is_repeating(batch: LaunchBatch) -> bool:
