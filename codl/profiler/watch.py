@@ -4,15 +4,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from statistics import median
+from typing import Protocol
 
 import numpy as np
 
 from codl.devices.awake import awake_cores
 from codl.devices.script import Played
 from codl.profiler.guard import Guard
-from codl.profiler.quiet import Reading, find_quiet
+from codl.profiler.quiet import FEW, Looks, Probes, Reading, find_quiet
 
 LEAST_ROUNDS = 8
+_LOOKS = 3
+"""At the probes of each device, in each round."""
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
 
@@ -25,6 +28,15 @@ Source:
 """
 
 
+class Probed(Protocol):
+    """A device of whose memory something is known, as a survey's."""
+
+    probes: Probes
+
+    def look(self, count: int) -> Looks:
+        """Return what its probes take now."""
+
+
 class Watch:
     """Scripts between readings of all guards of some devices, in interleaved rounds.
 
@@ -32,10 +44,11 @@ class Watch:
 
     Args:
         guards: One for each device.
+        memories: Whose probes tell which rounds count, where enough of them are at their best.
     """
 
-    def __init__(self, guards: Sequence[Guard]) -> None:
-        self._guards = tuple(guards)
+    def __init__(self, guards: Sequence[Guard], memories: Sequence[Probed] = ()) -> None:
+        self._guards, self._memories = tuple(guards), tuple(memories)
 
     def measure(
         self,
@@ -56,6 +69,7 @@ class Watch:
         """
         played: dict[str, list[Played]] = {name: [] for name in rows}
         beside: dict[str, list[list[float]]] = {name: [] for name in rows}
+        probed: list[list[Mapping[str, float]]] = []
         end = time.monotonic() + patience_seconds
         for turn in count(1):
             for name, row in rows.items():
@@ -66,19 +80,39 @@ class Watch:
                     played[name].append(row())
                     after = [guard.read() for guard in self._guards]
                 beside[name].append([sum(both) / 2 for both in zip(before, after, strict=True)])
-            if turn >= LEAST_ROUNDS and turn % LEAST_ROUNDS == 0:
-                found = {name: self._find_quiet(played[name], beside[name]) for name in rows}
-                if max(spread for _, spread in found.values()) <= _SETTLED or time.monotonic() > end:
+            probed.append([memory.probes.add(memory.look(_LOOKS)) for memory in self._memories])
+            if turn % LEAST_ROUNDS == 0:
+                is_over = time.monotonic() > end
+                calm = self._list_calm(probed)
+                if len(calm) < LEAST_ROUNDS and not is_over:
+                    continue
+                turns = calm if len(calm) >= FEW else list(range(turn))
+                found = {name: self._find_quiet(played[name], beside[name], turns) for name in rows}
+                if is_over or max(spread for _, spread in found.values()) <= _SETTLED:
                     break
         return {name: taken for name, (taken, _) in found.items()}
 
+    def _list_calm(self, probed: Sequence[Sequence[Mapping[str, float]]]) -> list[int]:
+        """Return which rounds had the probes of all devices at their best, as far as is known by now."""
+        return [
+            turn
+            for turn, found in enumerate(probed)
+            if all(memory.probes.are_best(one) for memory, one in zip(self._memories, found, strict=True))
+        ]
+
     def _find_quiet(
-        self, played: Sequence[Played], beside: Sequence[Sequence[float]]
+        self, played: Sequence[Played], beside: Sequence[Sequence[float]], turns: Sequence[int]
     ) -> tuple[Played, float]:
         """Return what a row takes, and the standard error of its longest part, relative.
 
         Each device's kernels rise with its own guard: one core may be slow for seconds while another is not.
+
+        Args:
+            played: Each reading of it.
+            beside: What the guards took, of each device beside each reading.
+            turns: The readings that count.
         """
+        played, beside = [played[turn] for turn in turns], [beside[turn] for turn in turns]
         found = [
             find_quiet([Reading(*both) for both in zip(part, own, strict=True)], guard.quiet_seconds)
             for part, own, guard in zip(

@@ -119,7 +119,7 @@ def measure_nodes(
     if not chosen:
         raise ProfileError(f"plan: got no part that computes {', '.join(sorted(nodes))}, expected one")
 
-    found = Watch([survey.guard for survey in surveys]).measure(
+    found = Watch([survey.guard for survey in surveys], surveys).measure(
         {"step": partial(play, chosen, executable.devices)},
         prepare=partial(play, others, executable.devices),
         patience_seconds=patience_seconds,

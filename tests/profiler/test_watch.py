@@ -3,6 +3,7 @@
 import pytest
 
 from codl.devices.script import Played
+from codl.profiler.quiet import SWEEP, Looks, Probes
 from codl.profiler.watch import LEAST_ROUNDS, Watch
 
 
@@ -16,6 +17,17 @@ class FakeGuard:
 
     def read(self) -> float:
         return self._seconds
+
+
+class FakeMemory:
+    """Is now and then at its best."""
+
+    def __init__(self, sweeps: list[float]) -> None:
+        self.probes = Probes()
+        self._sweeps = iter(sweeps)
+
+    def look(self, count: int) -> Looks:
+        return {SWEEP: [next(self._sweeps)] * 100 * count}
 
 
 def watch(*seconds: float) -> Watch:
@@ -60,3 +72,20 @@ def test_what_comes_before_is_done_before_each_reading() -> None:
     watch(2.0).measure({"row": row}, patience_seconds=0, prepare=lambda: done.append("before"))
 
     assert done == ["before", "row"] * LEAST_ROUNDS
+
+
+@pytest.mark.parametrize(("best", "expected"), [(LEAST_ROUNDS, 6.0), (1, 9.0)])
+def test_rounds_count_in_which_memory_was_at_its_best_if_there_are_enough(best: int, expected: float) -> None:
+    slow = 3 * LEAST_ROUNDS - best
+    taken = iter([9.0] * slow + [6.0] * best)
+    memory = FakeMemory([2.0] * slow + [1.0] * best)
+    memory.probes.expected_seconds[SWEEP] = 1.0
+
+    def row() -> Played:
+        seconds = next(taken)
+        return Played(seconds, (seconds,))
+
+    patience = 60.0 if best >= LEAST_ROUNDS else 0.0
+    found = Watch([FakeGuard(2.0)], [memory]).measure({"row": row}, patience_seconds=patience)["row"]  # type: ignore[list-item]
+
+    assert found.busy == pytest.approx((expected,))
