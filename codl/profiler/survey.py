@@ -208,7 +208,8 @@ class Survey:
     def look(self, count: int) -> dict[str, list[float]]:
         """Return what the probes took, by name, in seconds; no copies between cores where there is one."""
         write, copy = ([self._crossing[0]], [self._crossing[1]]) if self._crossing else ([], [])
-        swept, _, copied, _ = np.array([self.guard.surround(copy, before=write)[0] for _ in range(count)]).T
+        before = [self.guard.sweep, *write]
+        swept, _, copied, _ = np.array([self.guard.surround(copy, before=before)[0] for _ in range(count)]).T
         return {SWEEP: swept.tolist()} | ({CROSSING: copied.tolist()} if copy else {})
 
     def _find_reference_seconds(self) -> float:

@@ -82,7 +82,7 @@ def test_rounds_are_calm_where_most_guards_take_what_they_usually_do() -> None:
     assert not calm.is_calm(mixed)
 
 
-LIMITS = {CROSSING: 1.3, SWEEP: 1.08}
+LIMITS = {CROSSING: 1.3, SWEEP: 1.06}
 FEW, MANY = 6, 100
 """Looks of a round: fewer and more than tell by themselves."""
 
@@ -92,7 +92,7 @@ FEW, MANY = 6, 100
 def test_rounds_are_calm_where_probes_take_about_what_they_take_at_their_best(name: str, best: float) -> None:
     calm = Calm()
     limit = best * LIMITS[name]
-    usual = [add_round(calm, {name: [best, 1.1 * best] * MANY}) for _ in range(4)]
+    usual = [add_round(calm, {name: [best, 1.05 * best] * MANY}) for _ in range(4)]
     disturbed = [add_round(calm, {name: [1.1 * limit] * MANY}) for _ in range(6)]
 
     assert all(map(calm.is_calm, usual))
