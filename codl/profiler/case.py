@@ -143,7 +143,8 @@ class PreparedCase:
     def read(self, guard: Guard) -> Reading:
         """Run it between two readings of a guard."""
         plays = guard.surround(self.enqueues, before=self._before, plays=self._plays)
-        return guard.relate(*np.median(plays, axis=0).tolist())
+        before, taken, after = np.median(plays, axis=0).tolist()
+        return guard.relate(before, taken, after)
 
     def _bind(self, batch: LaunchBatch, scratch: Any, images: Images) -> BoundLaunch | None:
         row, parameters = self.case.selection.implementation, self.case.selection.parameters

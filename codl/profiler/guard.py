@@ -113,16 +113,13 @@ class Guard:
     def surround(
         self, launches: Sequence[Call], *, before: Sequence[Call] = (), plays: int = 1
     ) -> npt.NDArray[np.float64]:
-        """Return in seconds what a sweep, a guard, some launches and a guard after took, [plays, 4].
+        """Return in seconds what a guard before, some launches and a guard after took, [plays, 3].
 
         Caches are swept first: while that goes on the host hands over the rest. It is itself a thread of
-        Intel's driver, which has one less until the host waits. So a sweep that comes later, of those
-        ``before``, is the one that counts.
+        Intel's driver, which has one less until the host waits.
 
         Source:
             Both cores of a Zen 3, Intel's driver: what follows at once takes 54 us instead of 30.
-            Both cores of a Zen 4, Intel's driver and PoCL: first sweeps scatter by 37 and 28 %, their medians
-            over 175 readings by 6 and 2 %; those of second ones by 2 and 1.5 %.
 
         Args:
             launches: Calls that enqueue what to time and return its events.
@@ -132,21 +129,19 @@ class Guard:
         Raises:
             DeviceError: The driver failed.
         """
-        groups = [[self.sweep], [self.call], *([call] for call in before), launches, [self.call]]
-        sweeps = [place for place, calls in enumerate(groups) if calls == [self.sweep]]
-        return self._stopwatch.time_groups(groups, plays=plays)[:, [sweeps[-1], 1, -2, -1]]
+        groups = [[self.sweep], [self.call], before, launches, [self.call]]
+        return self._stopwatch.time_groups(groups, plays=plays)[:, [1, 3, 4]]
 
-    def relate(self, sweep: float, before: float, seconds: float, after: float) -> Reading:
+    def relate(self, before: float, seconds: float, after: float) -> Reading:
         """Return a reading between two of the guard, which are remembered.
 
         Args:
-            sweep: What the sweep before it took, in seconds; 0 where that is not known.
-            before: What the guard took just before.
+            before: What the guard took just before, in seconds.
             seconds: What was measured.
             after: What the guard took just after.
         """
         self._known += before, after
-        return Reading(seconds, (before + after) / 2, sweep_seconds=sweep)
+        return Reading(seconds, (before + after) / 2)
 
 
 def _count_cores(device: Device) -> int:

@@ -43,7 +43,7 @@ Source:
 """
 CROSSING, SWEEP = "crossing", "sweep"
 """What cores take to copy what others have written, and to walk through more than a core's own caches."""
-_MOST = {CROSSING: 1.3, SWEEP: 1.06}
+_MOST = {CROSSING: 1.3, SWEEP: 1.1}
 """By how many times each may take longer than at its best where a machine was left alone.
 
 Source:
@@ -68,8 +68,8 @@ Source:
 """
 _HOPELESS = 200
 """Rounds, about a minute, after which what was not once as in an earlier session will not be."""
-_LEAST_LOOKS = 48
-"""Looks of which the median tells what a machine is like: one scatters by 20 to 45 %."""
+_LEAST_LOOKS = {CROSSING: 20, SWEEP: 160}
+"""Looks of which the median tells what a machine is like: single sweeps scatter by 11 to 30 %."""
 FEW = 6
 """Calm readings without which a time is not that of a quiet machine; all of them count then."""
 _RIDGE, _MOST_SLOPE = 0.01, 1.2
@@ -110,8 +110,6 @@ class Reading:
     guard_seconds: float
     mood: Mood | None = None
     """Of its round, where it was one of many."""
-    sweep_seconds: float = 0.0
-    """What the sweep before it took; 0 where that is not known."""
 
 
 class Probes:
@@ -143,11 +141,11 @@ class Probes:
         """
         found = {}
         for name, seconds in looks.items():
-            recent = self._recent.setdefault(name, deque(maxlen=_LEAST_LOOKS))
+            recent = self._recent.setdefault(name, deque(maxlen=_LEAST_LOOKS[name]))
             recent.extend(seconds)
             if not recent:
                 continue
-            found[name] = float(np.median(seconds if len(seconds) > _LEAST_LOOKS else recent))
+            found[name] = float(np.median(seconds if len(seconds) > _LEAST_LOOKS[name] else recent))
             rounds = self._rounds.setdefault(name, [])
             rounds.append(found[name])
             self.best_seconds[name] = self._find_best(name, rounds)

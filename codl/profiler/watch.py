@@ -14,7 +14,7 @@ from codl.profiler.guard import Guard
 from codl.profiler.quiet import FEW, Looks, Probes, Reading, find_quiet
 
 LEAST_ROUNDS = 8
-_LOOKS = 3
+_LOOKS = 8
 """At the probes of each device, in each round."""
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""

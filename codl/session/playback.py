@@ -29,7 +29,7 @@ from codl.profiler.watch import Watch
 _PATIENCE_SECONDS = 20.0
 _LEAST_RUNS = 8
 """Calm ones until readings are looked at."""
-_LOOKS = 3
+_LOOKS = 4
 """At the probes, before and after each run."""
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
@@ -158,7 +158,7 @@ def _play_guarded(executable: Executable, guard: Guard, sweeps: int) -> list[Rea
         executable.devices[0].finish()
     beside = [_count_seconds(event) for event in guards]
     taken = map(_count_seconds, kernels)
-    return [guard.relate(0.0, *three) for three in zip(beside, taken, beside[1:], strict=False)]
+    return [guard.relate(*three) for three in zip(beside, taken, beside[1:], strict=False)]
 
 
 def _find_host_seconds(executable: Executable, quiet: Series) -> float:

@@ -15,7 +15,7 @@ def guard(device: Device) -> Guard:
 
 def test_quiet_is_what_the_guard_takes_at_its_best(guard: Guard) -> None:
     for _ in range(200):
-        guard.relate(0.0, 1e-9, 1e-3, 1e-9)
+        guard.relate(1e-9, 1e-3, 1e-9)
 
     assert guard.quiet_seconds == pytest.approx(1e-9)
 

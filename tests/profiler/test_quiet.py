@@ -82,8 +82,8 @@ def test_rounds_are_calm_where_most_guards_take_what_they_usually_do() -> None:
     assert not calm.is_calm(mixed)
 
 
-LIMITS = {CROSSING: 1.3, SWEEP: 1.06}
-FEW, MANY = 6, 100
+LIMITS = {CROSSING: 1.3, SWEEP: 1.1}
+FEW, MANY = 6, 400
 """Looks of a round: fewer and more than tell by themselves."""
 
 
