@@ -55,9 +55,9 @@ Source:
     One core for each driver, 175 cases of 35 rows, six times a minute: in two of these minutes walks through
     4 MiB took up to 1.2 times their best for some seconds, most guards 1.01 to 1.05 times theirs. Of windows
     of twelve rounds the worst then had 83 and 61 % of the cases within 10 % of what they take at their best;
-    97 and 96 % in rounds whose walks took at most 1.06 times their best. That are 96 % of otherwise calm
-    rounds of an undisturbed minute (both cores 85 and 95 %). A session in which it was not asked began with
-    100 s of samples that are 10 to 35 % too long.
+    95 and 95 % in rounds whose walks took at most 1.1 times their best, as 96 and 89 % of those did that were
+    calm by guards. A session in which it was not asked began with 100 s of samples that are 10 to 35 % too
+    long.
 """
 _BEST_PERCENT = 10
 """Of rounds, which tells what is best.
@@ -152,10 +152,8 @@ class Probes:
         return found
 
     def _find_best(self, name: str, rounds: Sequence[float]) -> float:
-        expected, best = (
-            self.expected_seconds.get(name, math.inf),
-            float(np.percentile(rounds, _BEST_PERCENT)),
-        )
+        best = float(np.percentile(rounds, _BEST_PERCENT))
+        expected = self.expected_seconds.get(name, math.inf)
         is_hopeless = len(rounds) >= _HOPELESS and min(rounds) > _MOST[name] * expected
         return best if is_hopeless else min(expected, best)
 
