@@ -121,7 +121,7 @@ class Campaign:
             if self._used() >= self._next_look:
                 self._look_at_overhead()
         references = self._quiet()
-        self._log.append_end(references | self._survey.best_us())
+        self._log.append_end(references | self._survey.near_us())
         lessons = teach(self._samples, references, self.device.info)
         profile = DeviceProfile(
             info=self.device.info,

@@ -115,7 +115,7 @@ class SampleLog:
         """Add that a campaign is complete, and what references took when the machine was quiet.
 
         Args:
-            references: In us, of the reference kernels and of the probes of memory at their best, by name.
+            references: In us, of the reference kernels and of copies between near cores, by name.
         """
         with self._explained():
             self._journal.append({"end": time.time(), "references": dict(references)})

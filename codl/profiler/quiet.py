@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,35 +41,32 @@ Source:
     as ever: neither single ones nor the median of 100 tell. In a calm session 95 % of rounds of 160 readings
     have a percentile of at most 1.08 times the usual one.
 """
-CROSSING, SWEEP = "crossing", "sweep"
-"""What cores take to copy what others have written, and to walk through more than a core's own caches."""
-_MOST = {CROSSING: 1.3, SWEEP: 1.1}
-"""By how many times each may take longer than at its best where a machine was left alone.
+_CROSSING, _NEAR_PERCENT = 1.3, 10
+"""By how many times what cores take from each other may take longer than in this percentile of rounds.
 
 Source:
-    Both virtual cores of a Zen 4. A copy of what another core has written takes twice as long in some seconds
-    as in others, so do concatenations and elementwise operators, convolutions up to 1.3 times, and guards,
-    which stay in the cache of their own core, see nothing of it: cores that share a cache, and cores that do
-    not. An evening cores were near in 32 and 38 % of five minutes (3.5 us with PoCL, 12 else), in pieces of 8
-    to 30 s; ResNet-50 then took 31.5 instead of 37 ms (PoCL), 31.9 instead of 33.
-    One core for each driver, 175 cases of 35 rows, six times a minute: in two of these minutes walks through
-    4 MiB took up to 1.2 times their best for some seconds, most guards 1.01 to 1.05 times theirs. Of windows
-    of twelve rounds the worst then had 83 and 61 % of the cases within 10 % of what they take at their best;
-    95 and 95 % in rounds whose walks took at most 1.1 times their best, as 96 and 89 % of those did that were
-    calm by guards. A session in which it was not asked began with 100 s of samples that are 10 to 35 % too
-    long.
-"""
-_BEST_PERCENT = 10
-"""Of rounds, which tells what is best.
-
-Source:
-    The same machine, copies between cores: by the median round, which was near in one half of a session and
-    far in the other, 52 % of cases measured twice repeat.
+    The same machine: a copy of what another core has written takes twice as long in some seconds as in
+    others, so do concatenations and elementwise operators, convolutions up to 1.3 times, and guards, which
+    stay in the cache of their own core, see nothing of it: cores that share a cache, and cores that do not.
+    By the median round instead, which was near in one half of a session and far in the other, 52 % of cases
+    measured twice repeat. Another evening cores were near in 32 and 38 % of five minutes (3.5 us with PoCL,
+    12 else), in pieces of 8 to 30 s; ResNet-50 then took 31.5 instead of 37 ms (PoCL), 31.9 instead of 33.
 """
 _HOPELESS = 200
-"""Rounds, about a minute, after which what was not once as in an earlier session will not be."""
-_LEAST_LOOKS = {CROSSING: 20, SWEEP: 160}
-"""Looks of which the median tells what a machine is like: single sweeps scatter by 11 to 30 %."""
+"""Rounds, about a minute, after which cores that were not once as near as in earlier sessions never will."""
+_SWEEP, _LEAST_SWEEPS = 1.06, 160
+"""By how many times most sweeps of a round may take longer than in most rounds, and how many tell that.
+
+Source:
+    One core of a Zen 4 for each driver, 175 cases of 35 rows, six times a minute: in two of these minutes
+    walks through 4 MiB, which a core's own caches do not hold, took up to 1.2 times as long for some seconds,
+    and most guards, which stay in them, 1.01 to 1.05 times. Of windows of twelve rounds the worst then had 83
+    and 61 % of the cases within 10 % of what they take at their best; 97 and 95 % of rounds whose sweeps took
+    at most 1.06 times as long as most, as 93 and 86 % of those did that were calm by guards. A session in
+    which it was not asked began with 100 s of samples that are 10 to 35 % too long. Single sweeps scatter by
+    11 to 30 %. What they take depends on what runs between them: 44 and 47 us, on a GPU 14 and 16; so what is
+    usual is only what is usual beside the same work.
+"""
 FEW = 6
 """Calm readings without which a time is not that of a quiet machine; all of them count then."""
 _RIDGE, _MOST_SLOPE = 0.01, 1.2
@@ -86,8 +83,20 @@ _LOSS = 1.05
 """Standard error of the weighted mean, in that of a mean, of what is normally distributed."""
 
 
-Looks = Mapping[str, Sequence[float]]
-"""By name of a probe, what it took at some moments, in seconds."""
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What probes of a device's memory took at some moments, in seconds."""
+
+    crossings: list[float] = field(default_factory=list)
+    """To copy what other cores had written; nothing where there is one."""
+    sweeps: list[float] = field(default_factory=list)
+    """To walk through more than a core's own caches."""
+
+    def __add__(self, other: "Looks") -> "Looks":
+        return Looks(self.crossings + other.crossings, self.sweeps + other.sweeps)
+
+
+_NO_LOOKS = Looks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +107,10 @@ class Mood:
     """What most guards took."""
     upper_seconds: float
     """What four of five took at most."""
-    probed_seconds: Mapping[str, float] = field(default_factory=dict)
-    """What most looks took, by name of a probe; without copies between cores where there is one."""
+    crossing_seconds: float
+    """What cores took to copy what others had written; 0 where there is one."""
+    sweep_seconds: float = 0.0
+    """What most sweeps took; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,84 +123,75 @@ class Reading:
     """Of its round, where it was one of many."""
 
 
-class Probes:
-    """What `CROSSING` and `SWEEP` took, round by round, and at their best.
-
-    Guards stay in a core's own cache: they do not tell how far cores are from each other, nor what others do
-    to the caches behind.
-    """
+class Distance:
+    """How far cores are from each other: what they took to copy what others had written, round by round."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, deque[float]] = {}
-        self._rounds: dict[str, list[float]] = {}
-        self.expected_seconds: dict[str, float] = {}
-        """What they took at their best before, by name: what takes longer now is best only by a little.
+        self._seconds: list[float] = []
+        self.expected_seconds = math.inf
+        """What near cores took before: what takes longer is near only by a little.
 
         Source:
             Both cores of a Zen 4, PoCL: of three sessions one had hardly a moment with near cores, and took
             for near what was nearest. In it minimal filtering took 7 % longer, shuffles 14 %, so that 78
             instead of 81 % of slices of known layers were predicted within 10 %.
         """
-        self.best_seconds: dict[str, float] = {}
-        """What they take at their best, as far as is known by now; of no other probes than were looked at."""
+        self.near_seconds = 0.0
+        """What they take when they are near each other, as far as is known by now; 0 where there is one."""
 
-    def add(self, looks: Looks) -> Mapping[str, float]:
-        """Return by name what they took in one more round, in seconds, and remember it.
-
-        Args:
-            looks: Of this round; where there are few, those before count as well.
-        """
-        found = {}
-        for name, seconds in looks.items():
-            recent = self._recent.setdefault(name, deque(maxlen=_LEAST_LOOKS[name]))
-            recent.extend(seconds)
-            if not recent:
-                continue
-            found[name] = float(np.median(seconds if len(seconds) > _LEAST_LOOKS[name] else recent))
-            rounds = self._rounds.setdefault(name, [])
-            rounds.append(found[name])
-            self.best_seconds[name] = self._find_best(name, rounds)
-        return found
-
-    def _find_best(self, name: str, rounds: Sequence[float]) -> float:
-        best = float(np.percentile(rounds, _BEST_PERCENT))
-        expected = self.expected_seconds.get(name, math.inf)
-        is_hopeless = len(rounds) >= _HOPELESS and min(rounds) > _MOST[name] * expected
-        return best if is_hopeless else min(expected, best)
-
-    def are_best(self, probed: Mapping[str, float]) -> bool:
-        """Return whether all of them took about as long as at their best, as far as is known by now."""
-        return all(seconds <= _MOST[name] * self.best_seconds[name] for name, seconds in probed.items())
+    def add(self, crossings: Sequence[float]) -> float:
+        """Return what they took in one more round, in seconds, and remember it; 0 of nothing."""
+        if not len(crossings):
+            return 0.0
+        self._seconds.append(float(np.median(crossings)))
+        nearest = float(np.percentile(self._seconds, _NEAR_PERCENT))
+        is_hopeless = (
+            len(self._seconds) >= _HOPELESS and min(self._seconds) > _CROSSING * self.expected_seconds
+        )
+        self.near_seconds = nearest if is_hopeless else min(self.expected_seconds, nearest)
+        return self._seconds[-1]
 
 
 class Calm:
     """Tells in which rounds of readings a machine was left alone, whatever it is like all the time.
 
     Args:
-        probes: What is known of the machine's; by these rounds alone if none are given.
+        distance: Of its cores, by all that is known; by these rounds alone if none is given.
     """
 
-    def __init__(self, probes: Probes | None = None) -> None:
-        self.probes = probes or Probes()
+    def __init__(self, distance: Distance | None = None) -> None:
+        self.distance = distance or Distance()
         self._uppers: list[float] = []
-        self._usual_seconds = 0.0
+        self._sweeps: list[float] = []
+        self._swept: deque[float] = deque(maxlen=_LEAST_SWEEPS)
+        """Single ones, the latest last."""
+        self._usual_seconds = self._usual_sweep_seconds = 0.0
 
-    def add(self, readings: Sequence[Reading], looks: Looks | None = None) -> Mood:
+    def add(self, readings: Sequence[Reading], looks: Looks = _NO_LOOKS) -> Mood:
         """Return what the machine was like in a round, and remember it.
 
         Args:
             readings: One at least.
-            looks: At the probes, in the same round.
+            looks: In the same round; of few sweeps those before count as well.
         """
         guards = [reading.guard_seconds for reading in readings]
         middle, upper = np.percentile(guards, [50, _UPPER_PERCENT]).tolist()
+        self._swept.extend(looks.sweeps)
+        sweeps = looks.sweeps if len(looks.sweeps) > _LEAST_SWEEPS else self._swept
+        sweep = float(np.median(sweeps)) if sweeps else 0.0
         self._uppers.append(upper)
+        self._sweeps.append(sweep)
         self._usual_seconds = float(np.median(self._uppers))
-        return Mood(middle, upper, self.probes.add(looks or {}))
+        self._usual_sweep_seconds = float(np.median(self._sweeps))
+        return Mood(middle, upper, self.distance.add(looks.crossings), sweep)
 
     def is_calm(self, mood: Mood) -> bool:
-        """Return whether nothing slowed a round down, and cores were near, as far as is known by now."""
-        return self.probes.are_best(mood.probed_seconds) and mood.upper_seconds <= _CALM * self._usual_seconds
+        """Return whether nothing slowed a round's cores, near each other, as far as is known by now."""
+        return (
+            mood.crossing_seconds <= _CROSSING * self.distance.near_seconds
+            and mood.upper_seconds <= _CALM * self._usual_seconds
+            and mood.sweep_seconds <= _SWEEP * self._usual_sweep_seconds
+        )
 
 
 def find_quiet(
@@ -203,17 +205,12 @@ def find_quiet(
     Args:
         readings: Of the same work, one at least.
         quiet_seconds: What the guards beside take on a quiet machine.
-        near_seconds: What `Probes` found for copies between near cores; 0 if that is not to be looked at.
+        near_seconds: What `Distance` found for cores near each other; 0 if that is not to be looked at.
     """
-    moods = [one.mood or Mood(one.guard_seconds, one.guard_seconds) for one in readings]
+    moods = [one.mood or Mood(one.guard_seconds, one.guard_seconds, 0.0) for one in readings]
     taken, beside, most, crossed = np.array(
         [
-            (
-                one.seconds,
-                one.guard_seconds,
-                mood.guard_seconds,
-                mood.probed_seconds.get(CROSSING, near_seconds),
-            )
+            (one.seconds, one.guard_seconds, mood.guard_seconds, mood.crossing_seconds or near_seconds)
             for one, mood in zip(readings, moods, strict=True)
         ]
     ).T

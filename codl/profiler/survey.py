@@ -20,7 +20,7 @@ from codl.latency.profile import COMPUTE, MEMORY, digest_launches
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.guard import Guard
 from codl.profiler.log import Sample
-from codl.profiler.quiet import CROSSING, FEW, SWEEP, Calm, Probes, Reading, find_quiet
+from codl.profiler.quiet import FEW, Calm, Distance, Looks, Reading, find_quiet
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 36
 """Calm readings of every case until it is looked at, and those after which what there is must do."""
@@ -50,10 +50,12 @@ _RECENT = 40
 _KEPT, _STREAM_EVERY, _LOOK_EVERY = 1000, 32, 8
 _NO_WALK = 8
 """Half of the bits of the bytes that are no walk through memory."""
-_LOOK_SECONDS, _LOOKS = 0.25, 16
-"""Between two rounds of looks at the probes, and how many each has, before anything is measured."""
+_LOOK_SECONDS = 0.5
+"""Between two looks at how near cores are, before anything is measured."""
 _US = 1e6
 
+CROSSING = "crossing"
+"""Name of what copies between cores take, beside those of the references."""
 REFERENCE_WALKS = 1 << 10
 """Of the guard through its cache: what the compute-bound reference of a profile does, on whatever device."""
 
@@ -96,21 +98,20 @@ class Survey:
         self.guard = Guard(self.stopwatch)
         """Stands before and after all that is measured."""
         self._stream = prepare_sweep(self.stopwatch.device, footprint=STREAM_BYTES)
-        self.probes = Probes()
-        """Of the device's memory."""
-        self._calm = Calm(self.probes)
+        self.distance = Distance()
+        """Of the device's cores from each other."""
+        self._calm = Calm(self.distance)
         self._crossing = prepare_crossing(self.stopwatch.device) if can_steal(device.info) else None
         self._streamed: deque[Reading] = deque(maxlen=_KEPT)
         """Of the memory-bound reference, the latest last."""
         self._streamed.extend(self._read_stream() for _ in range(_RECENT))
 
     def watch(self, seconds: float) -> None:
-        """Look for so long how quiet the machine can be, and what probes of its memory take."""
+        """Look for so long how quiet the machine can be, and how near its cores."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.guard.watch(_LOOK_SECONDS)
-            self._read_stream()  # leaves nothing of the sweep in shared caches, as cases do
-            self.probes.add(self.look(_LOOKS))
+            self.distance.add(self.look(1).crossings)
 
     def measure(self, tasks: Iterator[Task], *, only_calm: bool = False) -> Iterator[Sample]:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
@@ -187,40 +188,34 @@ class Survey:
             MEMORY: self._find_quiet(self._streamed)[0] * _US,
         }
 
-    def best_us(self) -> dict[str, float]:
-        """Return by name what the probes take at their best, so far."""
-        return {name: seconds * _US for name, seconds in self.probes.best_seconds.items()}
+    def near_us(self) -> dict[str, float]:
+        """Return what copies between near cores take, so far; nothing where there is one."""
+        return {CROSSING: self.distance.near_seconds * _US} if self.distance.near_seconds else {}
 
     def expect(self, known: Sequence[Mapping[str, float]]) -> None:
-        """Take a machine for calm only where probes take about as long as in earlier sessions.
+        """Take cores for near only where they are as near as in earlier sessions.
 
         Args:
-            known: What `quiet_us` and `best_us` said at the end of each.
+            known: What `quiet_us` and `near_us` said at the end of each.
         """
-        for name in (CROSSING, SWEEP):
-            if best := [one[name] / one[COMPUTE] for one in known if name in one]:
-                self.probes.expected_seconds[name] = min(best) * self._find_reference_seconds()
+        nearest = [one[CROSSING] / one[COMPUTE] for one in known if CROSSING in one]
+        if nearest and self._crossing is not None:
+            self.distance.expected_seconds = min(nearest) * self._find_reference_seconds()
 
-    @property
-    def near_seconds(self) -> float:
-        """What copies between near cores take, as far as is known by now; 0 where there is one core."""
-        return self.probes.best_seconds.get(CROSSING, 0.0)
-
-    def look(self, count: int) -> dict[str, list[float]]:
-        """Return what the probes took, by name, in seconds; no copies between cores where there is one.
+    def look(self, count: int) -> Looks:
+        """Return what the probes of memory take now.
 
         The second of two sweeps counts: threads wake up during the first.
 
         Source:
             175 cases in turn on a Zen 4, both cores, Intel's driver: medians of as many first sweeps scatter
-            by 6 %, of second ones by 2 %. Those behind other things, as cases have before them, take 1.1
-            times as long.
+            by 6 %, of second ones by 2 %.
         """
         sweep = [self.guard.sweep]
         write, copy = ([self._crossing[0]], [self._crossing[1]]) if self._crossing else ([], [])
         looks = [self.stopwatch.time_groups([sweep, sweep, write, copy])[0] for _ in range(count)]
-        _, swept, _, copied = np.array(looks).T
-        return {SWEEP: swept.tolist()} | ({CROSSING: copied.tolist()} if copy else {})
+        _, swept, _, copied = np.array(looks).T.tolist()
+        return Looks(copied if copy else [], swept)
 
     def _find_reference_seconds(self) -> float:
         """Return what the compute-bound reference takes when the machine is quiet, so far."""
@@ -229,14 +224,13 @@ class Survey:
     def _take_turns(self, entries: Sequence[_Entry]) -> None:
         """Read each case once, and the memory-bound reference now and then."""
         streamed, readings = [], []
-        looks: dict[str, list[float]] = {SWEEP: [], CROSSING: []}
+        looks = Looks()
         with attentive_host():  # once, not for every case
             for place, entry in enumerate(entries):
                 if place % _STREAM_EVERY == 0:
                     streamed.append(self._read_stream())
                 if place % _LOOK_EVERY == 0:
-                    for name, seconds in self.look(1).items():
-                        looks[name] += seconds
+                    looks += self.look(1)
                 readings.append(entry.row.read(self.guard))
         mood = self._calm.add(readings, looks)
         for entry, reading in zip(entries, readings, strict=True):
@@ -259,7 +253,7 @@ class Survey:
         return [one for one in readings if one.mood and self._calm.is_calm(one.mood)]
 
     def _find_quiet(self, readings: Sequence[Reading]) -> tuple[float, float]:
-        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.near_seconds)
+        return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.distance.near_seconds)
 
     def _read_stream(self) -> Reading:
         return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())

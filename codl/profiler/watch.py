@@ -11,7 +11,7 @@ import numpy as np
 from codl.devices.awake import awake_cores
 from codl.devices.script import Played
 from codl.profiler.guard import Guard
-from codl.profiler.quiet import FEW, Looks, Probes, Reading, find_quiet
+from codl.profiler.quiet import FEW, Calm, Distance, Looks, Mood, Reading, find_quiet
 
 LEAST_ROUNDS = 8
 _LOOKS = 8
@@ -31,7 +31,7 @@ Source:
 class Probed(Protocol):
     """A device of whose memory something is known, as a survey's."""
 
-    probes: Probes
+    distance: Distance
 
     def look(self, count: int) -> Looks:
         """Return what its probes take now."""
@@ -44,7 +44,7 @@ class Watch:
 
     Args:
         guards: One for each device.
-        memories: Whose probes tell which rounds count, where enough of them are at their best.
+        memories: Whose probes tell which rounds count, where enough of them are calm.
     """
 
     def __init__(self, guards: Sequence[Guard], memories: Sequence[Probed] = ()) -> None:
@@ -69,7 +69,8 @@ class Watch:
         """
         played: dict[str, list[Played]] = {name: [] for name in rows}
         beside: dict[str, list[list[float]]] = {name: [] for name in rows}
-        probed: list[list[Mapping[str, float]]] = []
+        calms = [Calm(memory.distance) for memory in self._memories]
+        moods: list[list[Mood]] = []
         end = time.monotonic() + patience_seconds
         for turn in count(1):
             for name, row in rows.items():
@@ -80,24 +81,29 @@ class Watch:
                     played[name].append(row())
                     after = [guard.read() for guard in self._guards]
                 beside[name].append([sum(both) / 2 for both in zip(before, after, strict=True)])
-            probed.append([memory.probes.add(memory.look(_LOOKS)) for memory in self._memories])
+            moods.append(self._look(calms, [beside[name][-1] for name in rows]))
             if turn % LEAST_ROUNDS == 0:
                 is_over = time.monotonic() > end
-                calm = self._list_calm(probed)
-                if len(calm) < LEAST_ROUNDS and not is_over:
+                turns = [place for place, round_ in enumerate(moods) if _are_calm(calms, round_)]
+                if len(turns) < LEAST_ROUNDS and not is_over:
                     continue
-                turns = calm if len(calm) >= FEW else list(range(turn))
+                if len(turns) < FEW:
+                    turns = list(range(turn))
                 found = {name: self._find_quiet(played[name], beside[name], turns) for name in rows}
                 if is_over or max(spread for _, spread in found.values()) <= _SETTLED:
                     break
         return {name: taken for name, (taken, _) in found.items()}
 
-    def _list_calm(self, probed: Sequence[Sequence[Mapping[str, float]]]) -> list[int]:
-        """Return which rounds had the probes of all devices at their best, as far as is known by now."""
+    def _look(self, calms: Sequence[Calm], guards: Sequence[Sequence[float]]) -> list[Mood]:
+        """Return what a round was like for each device.
+
+        Args:
+            calms: What is known of each.
+            guards: What the guards took, of each device beside each row.
+        """
         return [
-            turn
-            for turn, found in enumerate(probed)
-            if all(memory.probes.are_best(one) for memory, one in zip(self._memories, found, strict=True))
+            calm.add([Reading(0.0, beside[place]) for beside in guards], memory.look(_LOOKS))
+            for place, (calm, memory) in enumerate(zip(calms, self._memories, strict=True))
         ]
 
     def _find_quiet(
@@ -125,3 +131,7 @@ class Watch:
         longest, spread = max(found)
         rest = median(one.rest for one in played)
         return Played(longest + rest, tuple(seconds for seconds, _ in found)), spread
+
+
+def _are_calm(calms: Sequence[Calm], moods: Sequence[Mood]) -> bool:
+    return all(calm.is_calm(mood) for calm, mood in zip(calms, moods, strict=True))

@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 20.0
 _LEAST_RUNS = 8
 """Calm ones until readings are looked at."""
 _LOOKS = 4
-"""At the probes, before and after each run."""
+"""At the probes of memory, before and after each run."""
 _SETTLED = 0.01
 """Standard error, relative, at which a time is known well enough."""
 _HOST_RUNS, _HOST_PERCENT = 30, 10
@@ -56,14 +56,13 @@ def measure_launches(
     """
     executable.run(feeds)
     sweeps = _count_sweeps(executable, survey)
-    calm = Calm(survey.probes)
+    calm = Calm(survey.distance)
     runs: list[tuple[Mood, list[Reading]]] = []
     end = time.monotonic() + patience_seconds
     for turn in count(1):
         looks = survey.look(_LOOKS)
         readings = _play_guarded(executable, survey.guard, sweeps)
-        after = survey.look(_LOOKS)
-        mood = calm.add(readings, {name: seconds + after[name] for name, seconds in looks.items()})
+        mood = calm.add(readings, looks + survey.look(_LOOKS))
         runs.append((mood, [replace(reading, mood=mood) for reading in readings]))
         if turn % _LEAST_RUNS == 0:
             counted = [readings for mood, readings in runs if calm.is_calm(mood)]
@@ -82,7 +81,7 @@ def _find_quiet_run(runs: Sequence[Sequence[Reading]], survey: Survey) -> tuple[
     """Return what a run's kernels take on a quiet machine, [kernels], and the standard error of their sum."""
     found = np.array(
         [
-            find_quiet(readings, survey.guard.quiet_seconds, near_seconds=survey.near_seconds)
+            find_quiet(readings, survey.guard.quiet_seconds, near_seconds=survey.distance.near_seconds)
             for readings in zip(*runs, strict=True)
         ]
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codl.profiler.quiet import CROSSING, SWEEP, Calm, Looks, Mood, Probes, Reading, find_quiet
+from codl.profiler.quiet import Calm, Distance, Looks, Mood, Reading, find_quiet
 
 
 def test_quiet_readings_stay_as_they_are() -> None:
@@ -25,7 +25,7 @@ def test_disturbance_that_guards_see_is_taken_out() -> None:
 
 def test_guards_that_scatter_are_judged_by_their_round() -> None:
     rng = np.random.default_rng(0)
-    mood = Mood(guard_seconds=1.5e-4, upper_seconds=1.6e-4)
+    mood = Mood(guard_seconds=1.5e-4, upper_seconds=1.6e-4, crossing_seconds=0.0)
     guards = 1.5e-4 * np.exp(rng.normal(0, 0.1, 40))
 
     seconds, spread = find_quiet([Reading(3e-3, float(guard), mood) for guard in guards], 1e-4)
@@ -37,15 +37,15 @@ def test_guards_that_scatter_are_judged_by_their_round() -> None:
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_distance_of_cores_is_taken_out_as_far_as_it_slows(power: float) -> None:
     apart = np.linspace(1.0, 1.3, 24)
-    moods = [Mood(1e-4, 1e-4, {CROSSING: 4e-6 * ratio}) for ratio in apart]
+    moods = [Mood(guard_seconds=1e-4, upper_seconds=1e-4, crossing_seconds=4e-6 * ratio) for ratio in apart]
     readings = [Reading(1e-3 * ratio**power, 1e-4, mood) for ratio, mood in zip(apart, moods, strict=True)]
 
     assert find_quiet(readings, 1e-4, near_seconds=4e-6)[0] == pytest.approx(1e-3, rel=0.01)
 
 
 def test_nothing_is_faster_with_cores_further_apart() -> None:
-    moods = [Mood(1e-4, 1e-4, {CROSSING: one}) for one in (4e-6, 5e-6) * 8]
-    readings = [Reading(2e-3 - 2e2 * mood.probed_seconds[CROSSING], 1e-4, mood) for mood in moods]
+    moods = [Mood(guard_seconds=1e-4, upper_seconds=1e-4, crossing_seconds=one) for one in (4e-6, 5e-6) * 8]
+    readings = [Reading(2e-3 - 2e2 * mood.crossing_seconds, 1e-4, mood) for mood in moods]
 
     assert find_quiet(readings, 1e-4, near_seconds=4e-6)[0] == pytest.approx(1.1e-3, rel=0.01)
 
@@ -82,84 +82,75 @@ def test_rounds_are_calm_where_most_guards_take_what_they_usually_do() -> None:
     assert not calm.is_calm(mixed)
 
 
-LIMITS = {CROSSING: 1.3, SWEEP: 1.1}
-FEW, MANY = 6, 400
-"""Looks of a round: fewer and more than tell by themselves."""
-
-
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("best", [1e-5, 1e-4])
-def test_rounds_are_calm_where_probes_take_about_what_they_take_at_their_best(name: str, best: float) -> None:
+def test_rounds_are_calm_where_cores_are_near_each_other() -> None:
     calm = Calm()
-    limit = best * LIMITS[name]
-    usual = [add_round(calm, {name: [best, 1.05 * best] * MANY}) for _ in range(4)]
-    disturbed = [add_round(calm, {name: [1.1 * limit] * MANY}) for _ in range(6)]
+    near = [calm.add([Reading(1e-3, 1e-4)], Looks(crossings=[1e-5, 1.1e-5])) for _ in range(4)]
+    far = [calm.add([Reading(1e-3, 1e-4)], Looks(crossings=[2e-5])) for _ in range(6)]
 
-    assert all(map(calm.is_calm, usual))
-    assert not any(map(calm.is_calm, disturbed))
-
-
-def test_all_probes_have_to_be_at_their_best() -> None:
-    calm = Calm()
-    both = add_round(calm, {CROSSING: [1e-5] * MANY, SWEEP: [1e-4] * MANY})
-    one = add_round(calm, {CROSSING: [1e-5] * MANY, SWEEP: [2e-4] * MANY})
-
-    assert calm.is_calm(both)
-    assert not calm.is_calm(one)
+    assert all(map(calm.is_calm, near))
+    assert not any(map(calm.is_calm, far))
 
 
-def test_looks_of_rounds_before_count_where_there_are_few() -> None:
-    probes = Probes()
-    probes.add({SWEEP: [1e-4] * MANY})
-
-    assert probes.add({SWEEP: [3e-4] * FEW}) == {SWEEP: pytest.approx(1e-4)}
-    assert probes.add({SWEEP: [3e-4] * MANY}) == {SWEEP: pytest.approx(3e-4)}
-    assert probes.add({CROSSING: []}) == {}
-
-
-def test_rounds_of_other_work_tell_what_probes_take_at_their_best() -> None:
-    probes = Probes()
-    probes.add({CROSSING: [1e-5] * MANY})
-    calm = Calm(probes)
-    far = [add_round(calm, {CROSSING: [2e-5] * MANY}) for _ in range(2)]
-    near = add_round(calm, {CROSSING: [1.1e-5] * MANY})
+def test_rounds_of_other_work_tell_how_near_cores_can_be() -> None:
+    distance = Distance()
+    distance.add([1e-5])
+    calm = Calm(distance)
+    far = [calm.add([Reading(1e-3, 2e-4)], Looks(crossings=[2e-5])) for _ in range(2)]
+    near = calm.add([Reading(1e-3, 2e-4)], Looks(crossings=[1.1e-5]))
 
     assert calm.is_calm(near)
     assert not any(map(calm.is_calm, far))
-    assert probes.best_seconds == calm.probes.best_seconds
+    assert distance.near_seconds == calm.distance.near_seconds
 
 
-def test_probes_that_took_less_before_are_not_at_their_best() -> None:
+def test_cores_that_were_nearer_before_are_far() -> None:
     calm = Calm()
-    calm.probes.expected_seconds[CROSSING] = 1e-5
-    far = [add_round(calm, {CROSSING: [2e-5] * MANY}) for _ in range(4)]
-    near = add_round(calm, {CROSSING: [1.2e-5] * MANY})
+    calm.distance.expected_seconds = 1e-5
+    far = [calm.add([Reading(1e-3, 1e-4)], Looks(crossings=[2e-5])) for _ in range(4)]
+    near = calm.add([Reading(1e-3, 1e-4)], Looks(crossings=[1.2e-5]))
 
     assert calm.is_calm(near)
     assert not any(map(calm.is_calm, far))
 
 
 @pytest.mark.parametrize("is_met", [False, True])
-def test_what_earlier_sessions_expect_is_given_up_if_it_is_never_met(is_met: bool) -> None:
+def test_cores_are_near_by_this_session_where_they_never_are_by_another(is_met: bool) -> None:
     calm = Calm()
-    calm.probes.expected_seconds[SWEEP] = 1e-4
+    calm.distance.expected_seconds = 1e-5
     for _ in range(is_met):
-        add_round(calm, {SWEEP: [1e-4] * MANY})
-    slow = [add_round(calm, {SWEEP: [2e-4] * MANY}) for _ in range(99)]
-    assert not any(map(calm.is_calm, slow))
+        calm.add([Reading(1e-3, 1e-4)], Looks(crossings=[1e-5]))
+    far = [calm.add([Reading(1e-3, 1e-4)], Looks(crossings=[2e-5])) for _ in range(99)]
+    assert not any(map(calm.is_calm, far))
 
-    slow += [add_round(calm, {SWEEP: [2e-4] * MANY}) for _ in range(101)]
-    assert any(map(calm.is_calm, slow)) != is_met
+    far += [calm.add([Reading(1e-3, 1e-4)], Looks(crossings=[2e-5])) for _ in range(101)]
+    assert any(map(calm.is_calm, far)) != is_met
 
 
-def add_round(calm: Calm, looks: Looks) -> Mood:
-    return calm.add([Reading(1e-3, 1e-4)], looks)
+def test_rounds_are_calm_where_most_sweeps_take_what_they_usually_do() -> None:
+    calm = Calm()
+    usual = [calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[1e-4, 1.05e-4] * 200)) for _ in range(6)]
+    lucky = calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[0.9e-4] * 200))
+    disturbed = [calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[1.1e-4] * 200)) for _ in range(3)]
+
+    assert all(map(calm.is_calm, [*usual, lucky]))
+    assert not any(map(calm.is_calm, disturbed))
+
+
+def test_few_sweeps_count_together_with_those_before() -> None:
+    calm = Calm()
+    calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[1e-4] * 200))
+
+    few = calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[3e-4] * 8))
+    many = calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[3e-4] * 200))
+
+    assert few.sweep_seconds == pytest.approx(1e-4)
+    assert many.sweep_seconds == pytest.approx(3e-4)
 
 
 def test_guards_beside_other_work_do_not_tell_what_is_usual() -> None:
     before = Calm()
     before.add([Reading(1e-3, 1e-4)])
-    calm = Calm(before.probes)
+    calm = Calm(before.distance)
 
     assert calm.is_calm(calm.add([Reading(1e-3, 2e-4)]))
 

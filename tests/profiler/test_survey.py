@@ -8,8 +8,8 @@ import pytest
 from codl.catalog.spec import can_steal
 from codl.devices.opencl import Device
 from codl.latency.profile import COMPUTE
-from codl.profiler.quiet import CROSSING, SWEEP, Calm, Mood
-from codl.profiler.survey import LEAST_ROUNDS, Survey, Task
+from codl.profiler.quiet import Calm, Mood
+from codl.profiler.survey import CROSSING, LEAST_ROUNDS, Survey, Task
 from codl.profiler.workload import iterate_row, share_out
 from tests.profiler.layers import small_layers
 
@@ -34,23 +34,19 @@ def test_every_case_is_measured(survey: Survey, device: Device) -> None:
     assert all(min(sample.ratios.values()) > 0 for sample in samples)
 
 
-def test_watching_tells_what_probes_take(survey: Survey, device: Device) -> None:
+def test_watching_tells_how_near_cores_are_where_there_are_several(survey: Survey, device: Device) -> None:
     survey.watch(0.1)
 
-    assert (survey.near_seconds > 0) == can_steal(device.info)
-    assert survey.probes.best_seconds[SWEEP] > 0
+    assert (survey.distance.near_seconds > 0) == can_steal(device.info)
 
 
-def test_probes_of_earlier_sessions_are_known(device: Device) -> None:
+def test_nearest_cores_of_earlier_sessions_are_known(device: Device) -> None:
     survey = Survey(device)
-    survey.expect(
-        [{COMPUTE: 100.0}, {COMPUTE: 100.0, CROSSING: 1e-3, SWEEP: 1e-3}, {COMPUTE: 100.0, CROSSING: 9e3}]
-    )
+    survey.expect([{COMPUTE: 100.0}, {COMPUTE: 100.0, CROSSING: 1e-3}, {COMPUTE: 100.0, CROSSING: 9e3}])
     survey.watch(0.1)
 
-    expected = pytest.approx(1e-5 * survey.quiet_us()[COMPUTE], rel=0.5)
-    probes = {SWEEP, CROSSING} if can_steal(device.info) else {SWEEP}
-    assert survey.best_us() == dict.fromkeys(probes, expected)
+    expected = {CROSSING: pytest.approx(1e-5 * survey.quiet_us()[COMPUTE], rel=0.5)}
+    assert survey.near_us() == (expected if can_steal(device.info) else {})
 
 
 def test_what_was_never_calm_is_left_out_on_request(

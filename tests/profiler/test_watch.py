@@ -3,7 +3,7 @@
 import pytest
 
 from codl.devices.script import Played
-from codl.profiler.quiet import SWEEP, Looks, Probes
+from codl.profiler.quiet import Distance, Looks
 from codl.profiler.watch import LEAST_ROUNDS, Watch
 
 
@@ -20,14 +20,14 @@ class FakeGuard:
 
 
 class FakeMemory:
-    """Is now and then at its best."""
+    """Is disturbed now and then."""
 
     def __init__(self, sweeps: list[float]) -> None:
-        self.probes = Probes()
+        self.distance = Distance()
         self._sweeps = iter(sweeps)
 
     def look(self, count: int) -> Looks:
-        return {SWEEP: [next(self._sweeps)] * 100 * count}
+        return Looks(sweeps=[next(self._sweeps)] * 200 * count)
 
 
 def watch(*seconds: float) -> Watch:
@@ -74,18 +74,27 @@ def test_what_comes_before_is_done_before_each_reading() -> None:
     assert done == ["before", "row"] * LEAST_ROUNDS
 
 
-@pytest.mark.parametrize(("best", "expected"), [(LEAST_ROUNDS, 6.0), (1, 9.0)])
-def test_rounds_count_in_which_memory_was_at_its_best_if_there_are_enough(best: int, expected: float) -> None:
-    slow = 3 * LEAST_ROUNDS - best
-    taken = iter([9.0] * slow + [6.0] * best)
-    memory = FakeMemory([2.0] * slow + [1.0] * best)
-    memory.probes.expected_seconds[SWEEP] = 1.0
+def test_rounds_count_in_which_the_memory_of_all_devices_was_calm() -> None:
+    slow = LEAST_ROUNDS // 2
+    taken = iter([9.0] * slow + [6.0] * (2 * LEAST_ROUNDS - slow))
+    memory = FakeMemory([2.0] * slow + [1.0] * (2 * LEAST_ROUNDS - slow))
 
     def row() -> Played:
         seconds = next(taken)
         return Played(seconds, (seconds,))
 
-    patience = 60.0 if best >= LEAST_ROUNDS else 0.0
-    found = Watch([FakeGuard(2.0)], [memory]).measure({"row": row}, patience_seconds=patience)["row"]  # type: ignore[list-item]
+    found = Watch([FakeGuard(2.0)], [memory]).measure({"row": row}, patience_seconds=60)["row"]  # type: ignore[list-item]
 
-    assert found.busy == pytest.approx((expected,))
+    assert found.busy == pytest.approx((6.0,))
+    assert len(list(taken)) == 0
+
+
+def test_all_rounds_count_where_none_was_calm() -> None:
+    memory = FakeMemory([1.0] * LEAST_ROUNDS)
+    memory.distance.expected_seconds = memory.distance.near_seconds = -1.0
+
+    found = Watch([FakeGuard(2.0)], [memory]).measure(  # type: ignore[list-item]
+        {"row": lambda: Played(6.0, (6.0,))}, patience_seconds=0
+    )["row"]
+
+    assert found.busy == pytest.approx((6.0,))
