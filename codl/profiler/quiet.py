@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +54,14 @@ Source:
 """
 _HOPELESS = 200
 """Rounds, about a minute, after which cores that were not once as near as in earlier sessions never will."""
-_SWEEP, _LEAST_SWEEPS = 1.06, 160
-"""By how many times most sweeps of a round may take longer than in most rounds, and how many tell that.
+_SWEEP, _RECENT_SWEEPS = 1.06, 160
+"""By how many times most sweeps of late may take longer than in most rounds, and how many of them tell that.
 
 Source:
-    One core of a Zen 4 for each driver, 175 cases of 35 rows, six times a minute: in two of these minutes
+    One core of a Zen 4 for each driver, 175 cases of 35 rows, three minutes each: in one of these
     walks through 4 MiB, which a core's own caches do not hold, took up to 1.2 times as long for some seconds,
     and most guards, which stay in them, 1.01 to 1.05 times. Of windows of twelve rounds the worst then had 83
-    and 61 % of the cases within 10 % of what they take at their best; 97 and 95 % of rounds whose sweeps took
+    and 61 % of the cases within 10 % of what they take at their best; 97 and 95 % in rounds whose sweeps took
     at most 1.06 times as long as most, as 93 and 86 % of those did that were calm by guards. A session in
     which it was not asked began with 100 s of samples that are 10 to 35 % too long. Single sweeps scatter by
     11 to 30 %. What they take depends on what runs between them: 44 and 47 us, on a GPU 14 and 16; so what is
@@ -87,13 +87,13 @@ _LOSS = 1.05
 class Looks:
     """What probes of a device's memory took at some moments, in seconds."""
 
-    crossings: list[float] = field(default_factory=list)
+    crossings: Sequence[float] = ()
     """To copy what other cores had written; nothing where there is one."""
-    sweeps: list[float] = field(default_factory=list)
+    sweeps: Sequence[float] = ()
     """To walk through more than a core's own caches."""
 
     def __add__(self, other: "Looks") -> "Looks":
-        return Looks(self.crossings + other.crossings, self.sweeps + other.sweeps)
+        return Looks((*self.crossings, *other.crossings), (*self.sweeps, *other.sweeps))
 
 
 _NO_LOOKS = Looks()
@@ -163,7 +163,7 @@ class Calm:
         self.distance = distance or Distance()
         self._uppers: list[float] = []
         self._sweeps: list[float] = []
-        self._swept: deque[float] = deque(maxlen=_LEAST_SWEEPS)
+        self._swept: deque[float] = deque(maxlen=_RECENT_SWEEPS)
         """Single ones, the latest last."""
         self._usual_seconds = self._usual_sweep_seconds = 0.0
 
@@ -172,13 +172,12 @@ class Calm:
 
         Args:
             readings: One at least.
-            looks: In the same round; of few sweeps those before count as well.
+            looks: In the same round; so many sweeps count, with those before, as tell what most take.
         """
         guards = [reading.guard_seconds for reading in readings]
         middle, upper = np.percentile(guards, [50, _UPPER_PERCENT]).tolist()
         self._swept.extend(looks.sweeps)
-        sweeps = looks.sweeps if len(looks.sweeps) > _LEAST_SWEEPS else self._swept
-        sweep = float(np.median(sweeps)) if sweeps else 0.0
+        sweep = float(np.median(self._swept)) if self._swept else 0.0
         self._uppers.append(upper)
         self._sweeps.append(sweep)
         self._usual_seconds = float(np.median(self._uppers))
@@ -192,6 +191,12 @@ class Calm:
             and mood.upper_seconds <= _CALM * self._usual_seconds
             and mood.sweep_seconds <= _SWEEP * self._usual_sweep_seconds
         )
+
+
+def choose_rounds(are_calm: Sequence[bool]) -> list[int]:
+    """Return which rounds count: calm ones, or all of them where those are fewer than `FEW`."""
+    calm = [place for place, is_calm in enumerate(are_calm) if is_calm]
+    return calm if len(calm) >= FEW else list(range(len(are_calm)))
 
 
 def find_quiet(

@@ -11,7 +11,7 @@ import numpy as np
 from codl.devices.awake import awake_cores
 from codl.devices.script import Played
 from codl.profiler.guard import Guard
-from codl.profiler.quiet import FEW, Calm, Distance, Looks, Mood, Reading, find_quiet
+from codl.profiler.quiet import Calm, Distance, Looks, Mood, Reading, choose_rounds, find_quiet
 
 LEAST_ROUNDS = 8
 _LOOKS = 8
@@ -44,7 +44,7 @@ class Watch:
 
     Args:
         guards: One for each device.
-        memories: Whose probes tell which rounds count, where enough of them are calm.
+        memories: Of the same devices: what their probes and the guards tell decides which rounds count.
     """
 
     def __init__(self, guards: Sequence[Guard], memories: Sequence[Probed] = ()) -> None:
@@ -84,11 +84,10 @@ class Watch:
             moods.append(self._look(calms, [beside[name][-1] for name in rows]))
             if turn % LEAST_ROUNDS == 0:
                 is_over = time.monotonic() > end
-                turns = [place for place, round_ in enumerate(moods) if _are_calm(calms, round_)]
-                if len(turns) < LEAST_ROUNDS and not is_over:
+                are_calm = [_are_calm(calms, round_) for round_ in moods]
+                if sum(are_calm) < LEAST_ROUNDS and not is_over:
                     continue
-                if len(turns) < FEW:
-                    turns = list(range(turn))
+                turns = choose_rounds(are_calm)
                 found = {name: self._find_quiet(played[name], beside[name], turns) for name in rows}
                 if is_over or max(spread for _, spread in found.values()) <= _SETTLED:
                     break

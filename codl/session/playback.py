@@ -22,7 +22,7 @@ from codl.errors import ProfileError
 from codl.executor.run import Executable
 from codl.executor.trace import KERNELS, Entry, EventKind
 from codl.profiler.guard import Guard
-from codl.profiler.quiet import FEW, Calm, Mood, Reading, find_quiet
+from codl.profiler.quiet import Calm, Mood, Reading, choose_rounds, find_quiet
 from codl.profiler.survey import Survey
 from codl.profiler.watch import Watch
 
@@ -65,12 +65,11 @@ def measure_launches(
         mood = calm.add(readings, looks + survey.look(_LOOKS))
         runs.append((mood, [replace(reading, mood=mood) for reading in readings]))
         if turn % _LEAST_RUNS == 0:
-            counted = [readings for mood, readings in runs if calm.is_calm(mood)]
+            are_calm = [calm.is_calm(mood) for mood, _ in runs]
             is_over = time.monotonic() > end
-            if len(counted) < _LEAST_RUNS and not is_over:
+            if sum(are_calm) < _LEAST_RUNS and not is_over:
                 continue
-            if len(counted) < FEW:
-                counted = [readings for _, readings in runs]
+            counted = [runs[place][1] for place in choose_rounds(are_calm)]
             quiet, error = _find_quiet_run(counted, survey)
             if error <= _SETTLED * quiet.sum() or is_over:
                 break

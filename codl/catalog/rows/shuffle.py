@@ -11,8 +11,8 @@ from codl.machine import DeviceInfo
 
 SHUFFLE = "layout_shuffle__buffer"
 _GROUPS = (2, 3, 4, 8)
-_LANES = 4
-"""Channels of a group that the kernel turns at once."""
+TURNED = 4
+"""Channels of each group that the kernel turns at once."""
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -34,7 +34,7 @@ def _describe(
         tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], shape)),
         global_size=launch.global_size,
         scalars={**launch.scalars, **constants_like(out, size=shape[1] // parameters["GROUPS"])},
-        units=launch.units(info, _LANES),
+        units=launch.units(info, TURNED),
         read_bytes=moved,
         written_bytes=moved,
         flops=np.zeros(out.count, np.int64),

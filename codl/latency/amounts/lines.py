@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from codl.catalog.rows.shuffle import TURNED
 from codl.catalog.spec import LaunchBatch, Parameters
 from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.amounts.pooling import list_pooling
@@ -13,8 +14,6 @@ from codl.latency.amounts.work import Work
 
 _LANES = 8
 """Of kernels without a parameter for them."""
-_TURNED = 4
-"""Places of each group of channels that shuffles turn at once."""
 _LONGEST_PATTERN = 16
 """Channels up to which operands that repeat are spread out first, as kernels/common/pattern.h says."""
 
@@ -73,7 +72,7 @@ def _list_turns(batch: LaunchBatch, lines: Amounts, channels: Amounts, groups: i
         channels: Of a line, [count].
         groups: Of channels.
     """
-    length = _TURNED * groups
+    length = TURNED * groups
     before = np.minimum(-batch.scalars["c_begin"] % groups, channels)
     behind = (channels - before) % groups
     whole = channels - before - behind
