@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from codl.catalog.layers import draw_values
 from codl.devices.loads import round_read
 from codl.devices.memory import Storage, allocate_own, place_in
@@ -11,16 +13,37 @@ from codl.devices.pages import allocate_host
 from codl.ir.graph import FLOAT_BYTES, FloatArray
 from codl.ir.regions import Region
 
-_NEAR = 1 << 21
+_NEAR = 1 << 22
 """Floats of the memory of near weights, at least."""
 _MOST_FAR = 1 << 27
 """Floats of the memory of far weights: more than caches that cores share hold."""
 _SHARE_OF_FAR = 8
 """That memory is no larger than the device's memory over this, unless one layer's weights are."""
 _PAGE_FLOATS = 1 << 10
-"""Where far weights may begin: of a page, and of what drivers want to be aligned."""
+"""Where weights may begin: of a page, and of what drivers want to be aligned."""
+_MOST_GAP = 1 << 8
+"""Steps of what drivers want to be aligned between two activations, at most."""
 _LEAST_FLOATS = 1 << 24
 """Of activations: more than most operators have, so that few cases find the memory too small."""
+
+
+class _Ring:
+    """Memory of which one piece after the other is taken, from the beginning again where none is left.
+
+    Args:
+        buffer: On the device.
+        host: The same as an array.
+    """
+
+    def __init__(self, buffer: Any, host: FloatArray) -> None:
+        self.buffer, self.host, self._end = buffer, host, 0
+
+    def take(self, floats: int) -> tuple[Any, FloatArray]:
+        """Return a buffer of so many values, no more than there are, and the same as an array."""
+        begin = self._end if self._end + floats <= self.host.size else 0
+        self._end = -(-(begin + floats) // _PAGE_FLOATS) * _PAGE_FLOATS
+        piece = self.buffer.get_sub_region(begin * FLOAT_BYTES, floats * FLOAT_BYTES)
+        return piece, self.host[begin : begin + floats]
 
 
 class ConstantPool:
@@ -28,8 +51,8 @@ class ConstantPool:
 
     In a network whose weights all stay in the cache that cores share, an operator finds its own there, where
     the last run has left them: near ones are read before each reading, and swept out of the core's own
-    caches. In others they come from memory: far ones lie behind each other, and begin anew at the end, so
-    that caches have lost them when they are wanted again.
+    caches. In others they come from memory. Both lie behind each other, and begin anew at the end: caches
+    have lost far ones when they are wanted again, of which there are more.
 
     Source:
         One core of a Zen 4 beside others that share 32 MB with it, linear layers of one row. While small
@@ -43,9 +66,7 @@ class ConstantPool:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._near: tuple[Any, FloatArray] | None = None
-        self._far: tuple[Any, FloatArray] | None = None
-        self._far_end = 0
+        self._near = self._far = _Ring(None, np.empty(0, np.float32))
 
     def take_near(self, floats: int) -> tuple[Any, FloatArray]:
         """Return a buffer of so many values or more, as `prepare_read` wants them, and the same as an array.
@@ -54,9 +75,9 @@ class ConstantPool:
             DeviceError: The driver refused memory.
         """
         floats = round_read(self._device, floats)
-        if self._near is None or self._near[1].size < floats:
-            self._near = self._make(max(_NEAR, floats))
-        return self._near
+        if self._near.host.size < floats:
+            self._near = self._make(max(_NEAR, 2 * floats))
+        return self._near.take(floats)
 
     def take_far(self, floats: int) -> tuple[Any, FloatArray]:
         """Return a buffer of so many values behind those taken last, at the first place where none are left.
@@ -64,18 +85,15 @@ class ConstantPool:
         Raises:
             DeviceError: The driver refused memory.
         """
-        if self._far is None or self._far[1].size < floats:
+        if self._far.host.size < floats:
             most = self._device.info.global_memory_bytes // FLOAT_BYTES // _SHARE_OF_FAR
-            self._far, self._far_end = self._make(max(floats, min(_MOST_FAR, most))), 0
-        buffer, host = self._far
-        begin = self._far_end if self._far_end + floats <= host.size else 0
-        self._far_end = -(-(begin + floats) // _PAGE_FLOATS) * _PAGE_FLOATS
-        return buffer.get_sub_region(begin * FLOAT_BYTES, floats * FLOAT_BYTES), host[begin : begin + floats]
+            self._far = self._make(max(floats, min(_MOST_FAR, most)))
+        return self._far.take(floats)
 
-    def _make(self, floats: int) -> tuple[Any, FloatArray]:
+    def _make(self, floats: int) -> _Ring:
         host = allocate_host(floats)
         host[:] = draw_values(floats)
-        return self._device.upload(host), host
+        return _Ring(self._device.upload(host), host)
 
 
 class ActivationPool:
@@ -100,9 +118,10 @@ class ActivationPool:
         self._memory: tuple[Any, FloatArray | None] = (None, None)
         self._scratch: Any = None
         self._floats = self._scratch_floats = 0
+        self._rng = np.random.default_rng(0)
 
     def place(self, regions: Mapping[str, Region]) -> dict[str, Storage]:
-        """Return where each region of a case lies, one behind the other.
+        """Return where each region of a case lies, one behind the other, with other gaps between each time.
 
         Raises:
             DeviceError: The driver refused memory.
@@ -110,8 +129,8 @@ class ActivationPool:
         step = max(1, self._device.info.alignment_bytes // FLOAT_BYTES)
         places, total = {}, 0
         for name, region in regions.items():
-            places[name] = total
-            total += -(-region.size // step) * step
+            places[name] = total + int(self._rng.integers(_MOST_GAP)) * step
+            total = places[name] + -(-region.size // step) * step
         if total > self._floats:
             count = self._round_up(total, self._floats)
             self._memory, self._floats = self._take(count), count

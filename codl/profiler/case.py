@@ -1,6 +1,7 @@
 """What is measured: one operator, the kernel that computes it, and which part of its output."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -73,6 +74,16 @@ class Case:
         return needs
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A case with its operands somewhere in memory."""
+
+    enqueues: tuple[Call, ...]
+    """Its kernels."""
+    before: tuple[Call, ...]
+    """What comes before each reading, uncounted."""
+
+
 class PreparedCase:
     """A case bound to a device, its operands in memory; it runs as often as it is asked to.
 
@@ -86,6 +97,8 @@ class PreparedCase:
         sweep: Enqueues something that fills the caches with other data.
         pool: Where its weights are.
         activations: Where its activations are; by default in memory of their own.
+        places: Places for its operands, which runs take in turn: where they lie to each other in a network
+            nobody knows.
 
     Raises:
         BuildError: The driver refused a kernel.
@@ -100,40 +113,26 @@ class PreparedCase:
         pool: ConstantPool,
         *,
         activations: ActivationPool | None = None,
+        places: int = 1,
     ) -> None:
         self.case = case
         self._stopwatch, self._device, self._pool = stopwatch, stopwatch.device, pool
+        self._activations = activations or ActivationPool(self._device, least_floats=0)
         self._keep: list[Any] = []
-        """The pool may grow under those who use it."""
-        self._reads: list[Call] = []
-        """Of near weights."""
+        """Pools may grow under those who use them."""
         self._plays, self._is_known = 1, False
-        node, graph = case.node, case.graph
-        batches = _describe(case, self._device.info)
-        used = {arg.name for batch in batches for arg in batch.tensors}
-        activations = activations or ActivationPool(self._device, least_floats=0)
-        self._storages = self._place(sorted(used | {node.output}), activations)
-        needs = case.find_needs()
-        writes: list[Call] = []
-        for name in (node.output, *(name for name in graph.inputs if name in used)):
-            region = needs[name]
-            if not region.is_empty:
-                writes.append(prepare_write(self._device, self._storages[name], region))
-        floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
-        scratch = activations.take_scratch(floats) if floats else None
-        images = Images(self._device)
-        bound = [self._bind(batch, scratch, images) for batch in batches]
-        self._launches = tuple(launch for launch in bound if launch is not None)
-        self._before = [*self._reads, sweep, *writes]
+        self._batches, self._needs = _describe(case, self._device.info), case.find_needs()
+        self._places = deque(self._prepare(sweep) for _ in range(places))
 
     @property
     def enqueues(self) -> tuple[Call, ...]:
         """What enqueues its kernels, one call each, and nothing else."""
-        return tuple(launch.enqueue for launch in self._launches)
+        return self._places[0].enqueues
 
     def run(self) -> float:
         """Run it and return how long its kernels took, in seconds; a short one runs several times."""
-        seconds = self._stopwatch.time(self.enqueues, before=self._before, plays=self._plays)
+        place = self._turn()
+        seconds = self._stopwatch.time(place.enqueues, before=place.before, plays=self._plays)
         if not self._is_known:
             self._is_known = True
             most = 1 if self.case.are_constants_far else _MOST_PLAYS  # a second one would find them near
@@ -142,52 +141,86 @@ class PreparedCase:
 
     def read(self, guard: Guard) -> Reading:
         """Run it between two readings of a guard."""
-        plays = guard.surround(self.enqueues, before=self._before, plays=self._plays)
+        place = self._turn()
+        plays = guard.surround(place.enqueues, before=place.before, plays=self._plays)
         before, taken, after = np.median(plays, axis=0).tolist()
         return guard.relate(before, taken, after)
 
-    def _bind(self, batch: LaunchBatch, scratch: Any, images: Images) -> BoundLaunch | None:
+    def _turn(self) -> _Place:
+        """Return the place that is next."""
+        self._places.rotate(-1)
+        return self._places[-1]
+
+    def _prepare(self, sweep: Call) -> _Place:
+        """Return the case with its operands in a place of their own."""
+        graph, output = self.case.graph, self.case.node.output
+        used = {arg.name for batch in self._batches for arg in batch.tensors}
+        reads: list[Call] = []
+        storages = self._place(sorted(used | {output}), reads)
+        writes = tuple(
+            prepare_write(self._device, storages[name], self._needs[name])
+            for name in (output, *(name for name in graph.inputs if name in used))
+            if not self._needs[name].is_empty
+        )
+        scratches = (int(batch.scratch[0]) for batch in self._batches if batch.scratch is not None)
+        floats = max(scratches, default=0)
+        scratch = self._activations.take_scratch(floats) if floats else None
+        images = Images(self._device)
+        bound = [self._bind(batch, storages, scratch, images, reads) for batch in self._batches]
+        launches = [launch for launch in bound if launch is not None]
+        self._keep += storages.values(), launches
+        return _Place(tuple(launch.enqueue for launch in launches), (*reads, sweep, *writes))
+
+    def _bind(
+        self,
+        batch: LaunchBatch,
+        storages: Mapping[str, Storage],
+        scratch: Any,
+        images: Images,
+        reads: list[Call],
+    ) -> BoundLaunch | None:
         row, parameters = self.case.selection.implementation, self.case.selection.parameters
         panels = []
         if batch.panel_begin is not None and batch.panel_end is not None:
             begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
-            panels = [self._panels(packed, begin, end) for packed in batch.packed]
+            panels = [self._take_panels(packed, begin, end, reads) for packed in batch.packed]
         return bind_launch(
             self._device,
             batch,
-            tensors=[images.find(arg) or self._storages[arg.name] for arg in batch.tensors],
+            tensors=[images.find(arg) or storages[arg.name] for arg in batch.tensors],
             panels=panels,
             scratch=scratch,
             source=row.source,
             parameters=parameters,
         )
 
-    def _panels(self, packed: PackedArg, begin: int, end: int) -> Any:
+    def _take_panels(self, packed: PackedArg, begin: int, end: int, reads: list[Call]) -> Any:
         """Return panels of random weights; real ones are packed only where nothing else tells their size."""
         floats = packed.panel_floats
         if floats is None:
             floats = packed.count_panel_floats(fill_constants(self.case.graph))
-        return self._take((end - begin) * floats)[0]
+        return self._take((end - begin) * floats, reads)[0]
 
-    def _place(self, names: Sequence[str], activations: ActivationPool) -> dict[str, Storage]:
+    def _place(self, names: Sequence[str], reads: list[Call]) -> dict[str, Storage]:
         """Return tensors on the device: constants in ONNX order, activations in storage order."""
         whole = {name: Region.whole(self.case.graph.shape(name)) for name in names}
         constants = [name for name in names if name in self.case.graph.constants]
-        storages = activations.place({name: whole[name] for name in names if name not in constants})
+        storages = self._activations.place({name: whole[name] for name in names if name not in constants})
         for name, storage in storages.items():
             prepare_write(self._device, storage, whole[name])()
         for name in constants:
-            buffer, host = self._take(whole[name].size)
+            buffer, host = self._take(whole[name].size, reads)
             strides = _row_major(whole[name].shape)
             storages[name] = Storage(region=whole[name], buffer=buffer, host=host, strides=strides)
         return storages
 
-    def _take(self, floats: int) -> tuple[Any, FloatArray]:
+    def _take(self, floats: int, reads: list[Call]) -> tuple[Any, FloatArray]:
+        """Return constants; what reads near ones joins ``reads``."""
         if self.case.are_constants_far:
             taken = self._pool.take_far(floats)
         else:
             taken = self._pool.take_near(floats)
-            self._reads.append(prepare_read(self._device, taken[0], floats))
+            reads.append(prepare_read(self._device, taken[0], floats))
         self._keep.append(taken)
         return taken
 

@@ -36,7 +36,7 @@ def test_another_case_lies_in_the_same_memory(device: Device) -> None:
     pool, region = ActivationPool(device), Region.whole((1, 4, 4, 4))
     first, second = pool.place({"x": region}), pool.place({"a": region})
     assert first["x"].buffer is second["a"].buffer
-    assert span(first["x"]) == span(second["a"])
+    assert first["x"].base != second["a"].base
     assert pool.take_scratch(10) is pool.take_scratch(5)
 
 
@@ -50,11 +50,11 @@ def test_who_needs_more_leaves_others_theirs(device: Device) -> None:
     assert pool.take_scratch(100) is not pool.take_scratch(1000)
 
 
-def test_near_weights_are_all_the_same(device: Device) -> None:
+def test_near_weights_lie_behind_each_other(device: Device) -> None:
     pool = ConstantPool(device)
     first, second = pool.take_near(100), pool.take_near(1000)
-    assert first[0] is second[0]
-    assert first[1].size >= 1000
+    assert second[1].size >= 1000
+    assert first[0].offset + first[0].size <= second[0].offset
 
 
 def test_near_weights_may_be_more_than_there_are(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
