@@ -45,11 +45,11 @@ _PLACES = 4
 """For the operands of each case.
 
 Source:
-    One core of a Zen 3 for each driver, 50 slices prepared four times each: what readings in turns take differs
-    between places for activations by 5 % (up to 12 %) in depthwise convolutions, by 2 % in poolings and
-    streamed minimal filtering, by 0 (Intel's driver) and 6 % (PoCL) in concatenations; between places for
-    filters that the shared cache keeps by 8 % (up to 18 %) in minimal filtering in three launches (Intel's
-    driver), 0 to 2 % elsewhere; by no more than 1 % in products of matrices.
+    One core of a Zen 3 for each driver, 50 slices prepared four times each: readings in turns differ between
+    places for activations by 5 % (up to 12 %) in depthwise convolutions, by 2 % in poolings and streamed
+    minimal filtering, by 0 (Intel's driver) and 6 % (PoCL) in concatenations; between places for filters that
+    the shared cache keeps by 8 % (up to 18 %) in minimal filtering in three launches (Intel's driver), by 0
+    to 2 % elsewhere; by no more than 1 % in products of matrices.
 """
 _ADMITTED = 8
 """Cases that join between two rounds."""
