@@ -21,11 +21,15 @@ from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.latency.amounts.traffic import count_constants
 from codl.machine import DeviceInfo
-from codl.profiler.guard import Guard
+from codl.profiler.guard import Guard, Play
 from codl.profiler.quiet import Reading
 
-_PLAY_SECONDS, _MOST_PLAYS = 3e-4, 3
-"""A run plays a case for about this long: the clocks of devices tick in us, and so do disturbances."""
+_PLAY_SECONDS, _MOST_PLAYS = 3e-4, 4
+"""A reading plays a case for about this long: the clocks of devices tick in us, and so do disturbances.
+
+Guards with the walks before them take longer than much of what they stand beside, so all plays of a reading
+stand between the same two.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +78,6 @@ class Case:
         return needs
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A case with its operands somewhere in memory."""
-
-    enqueues: tuple[Call, ...]
-    """Its kernels."""
-    before: tuple[Call, ...]
-    """What comes before each reading, uncounted."""
-
-
 class PreparedCase:
     """A case bound to a device, its operands in memory; it runs as often as it is asked to.
 
@@ -97,7 +91,7 @@ class PreparedCase:
         sweep: Enqueues something that fills the caches with other data.
         pool: Where its weights are.
         activations: Where its activations are; by default in memory of their own.
-        places: Places for its operands, which runs take in turn: where they lie to each other in a network
+        places: Places for its operands, which plays take in turn: where they lie to each other in a network
             nobody knows.
 
     Raises:
@@ -120,38 +114,36 @@ class PreparedCase:
         self._activations = activations or ActivationPool(self._device, least_floats=0)
         self._keep: list[Any] = []
         """Pools may grow under those who use them."""
-        self._plays, self._is_known = 1, False
+        self._plays = 1
         self._batches, self._needs = _describe(case, self._device.info), case.find_needs()
         self._places = deque(self._prepare(sweep) for _ in range(places))
 
     @property
-    def enqueues(self) -> tuple[Call, ...]:
+    def enqueues(self) -> Sequence[Call]:
         """What enqueues its kernels, one call each, and nothing else."""
-        return self._places[0].enqueues
+        return self._places[0].launches
 
     def run(self) -> float:
-        """Run it and return how long its kernels took, in seconds; a short one runs several times."""
-        place = self._turn()
-        seconds = self._stopwatch.time(place.enqueues, before=place.before, plays=self._plays)
-        if not self._is_known:
-            self._is_known = True
-            most = 1 if self.case.are_constants_far else _MOST_PLAYS  # a second one would find them near
-            self._plays = int(np.clip(_PLAY_SECONDS / max(seconds, 1e-9), 1, most))
-        return seconds
+        """Run it once in each place and return how long its kernels took at best, in seconds."""
+        times = [
+            self._stopwatch.time(place.launches, before=place.before)
+            for place in (self._turn() for _ in range(len(self._places)))
+        ]
+        # what is far is not so a second time in the same place
+        most = min(_MOST_PLAYS, len(self._places)) if self.case.are_constants_far else _MOST_PLAYS
+        self._plays = int(np.clip(_PLAY_SECONDS / max(min(times), 1e-9), 1, most))
+        return min(times)
 
     def read(self, guard: Guard) -> Reading:
-        """Run it between two readings of a guard."""
-        place = self._turn()
-        plays = guard.surround(place.enqueues, before=place.before, plays=self._plays)
-        before, taken, after = np.median(plays, axis=0).tolist()
-        return guard.relate(before, taken, after)
+        """Run it between two readings of a guard, several times if it is short."""
+        return guard.surround([self._turn() for _ in range(self._plays)])
 
-    def _turn(self) -> _Place:
+    def _turn(self) -> Play:
         """Return the place that is next."""
         self._places.rotate(-1)
         return self._places[-1]
 
-    def _prepare(self, sweep: Call) -> _Place:
+    def _prepare(self, sweep: Call) -> Play:
         """Return the case with its operands in a place of their own."""
         graph, output = self.case.graph, self.case.node.output
         used = {arg.name for batch in self._batches for arg in batch.tensors}
@@ -169,7 +161,7 @@ class PreparedCase:
         bound = [self._bind(batch, storages, scratch, images, reads) for batch in self._batches]
         launches = [launch for launch in bound if launch is not None]
         self._keep += storages.values(), launches
-        return _Place(tuple(launch.enqueue for launch in launches), (*reads, sweep, *writes))
+        return Play([launch.enqueue for launch in launches], (*reads, sweep, *writes))
 
     def _bind(
         self,

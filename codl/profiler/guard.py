@@ -3,9 +3,9 @@
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from codl.catalog.spec import can_steal
 from codl.devices.loads import Call, prepare_sweep
@@ -38,6 +38,16 @@ _KEPT = 100_000
 _LEAST_READINGS = 30
 _GROWTH = 1.1
 """By how many times more readings there are, until the quietest of them are looked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """Launches to be timed, once."""
+
+    launches: Sequence[Call]
+    """What enqueues them, each returning its event."""
+    before: Sequence[Call] = ()
+    """What enqueues that which comes before them and is not counted."""
 
 
 class Guard:
@@ -110,10 +120,8 @@ class Guard:
         self._known.append(seconds)
         return seconds
 
-    def surround(
-        self, launches: Sequence[Call], *, before: Sequence[Call] = (), plays: int = 1
-    ) -> npt.NDArray[np.float64]:
-        """Return in seconds what a guard before, some launches and a guard after took, [plays, 3].
+    def surround(self, plays: Sequence[Play]) -> Reading:
+        """Return what some launches take, the median of several plays, between two readings of the guard.
 
         Caches are swept first: while that goes on the host hands over the rest. It is itself a thread of
         Intel's driver, which has one less until the host waits.
@@ -122,15 +130,16 @@ class Guard:
             Both cores of a Zen 3, Intel's driver: what follows at once takes 54 us instead of 30.
 
         Args:
-            launches: Calls that enqueue what to time and return its events.
-            before: Calls that enqueue what comes between the first guard and the launches, not counted.
-            plays: How often to play all of it.
+            plays: One at least, all of the same work.
 
         Raises:
             DeviceError: The driver failed.
         """
-        groups = [[self.sweep], [self.call], before, launches, [self.call]]
-        return self._stopwatch.time_groups(groups, plays=plays)[:, [1, 3, 4]]
+        groups: list[Sequence[Call]] = [[self.sweep], [self.call]]
+        for play in plays:
+            groups += play.before, play.launches
+        _, before, *taken, after = self._stopwatch.time_groups([*groups, [self.call]])[0].tolist()
+        return self.relate(before, float(np.median(taken[1::2])), after)
 
     def relate(self, before: float, seconds: float, after: float) -> Reading:
         """Return a reading between two of the guard, which are remembered.

@@ -18,7 +18,7 @@ from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
 from codl.latency.profile import COMPUTE, MEMORY, digest_launches
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
-from codl.profiler.guard import Guard
+from codl.profiler.guard import Guard, Play
 from codl.profiler.log import Sample
 from codl.profiler.quiet import FEW, Calm, Distance, Looks, Reading, find_quiet
 
@@ -273,7 +273,7 @@ class Survey:
         return find_quiet(readings, self.guard.quiet_seconds, near_seconds=self.distance.near_seconds)
 
     def _read_stream(self) -> Reading:
-        return self.guard.relate(*self.guard.surround([self._stream])[0].tolist())
+        return self.guard.surround([Play([self._stream])])
 
     def _make_sample(self, entry: _Entry, readings: Sequence[Reading]) -> Sample:
         """Return what a case takes by those of its readings that count."""
