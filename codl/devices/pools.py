@@ -67,6 +67,8 @@ class ConstantPool:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._near = self._far = _Ring(None, np.empty(0, np.float32))
+        self._made: list[_Ring] = []
+        """All of them: NVIDIA's driver fails where a buffer is gone of which a piece is in use."""
 
     def take_near(self, floats: int) -> tuple[Any, FloatArray]:
         """Return a buffer of so many values or more, as `prepare_read` wants them, and the same as an array.
@@ -93,7 +95,8 @@ class ConstantPool:
     def _make(self, floats: int) -> _Ring:
         host = allocate_host(floats)
         host[:] = draw_values(floats)
-        return _Ring(self._device.upload(host), host)
+        self._made.append(_Ring(self._device.upload(host), host))
+        return self._made[-1]
 
 
 class ActivationPool:
