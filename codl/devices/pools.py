@@ -67,11 +67,12 @@ class ConstantPool:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._near = self._far = _Ring(None, np.empty(0, np.float32))
-        self._made: list[_Ring] = []
-        """All of them: NVIDIA's driver fails where a buffer is gone of which a piece is in use."""
 
     def take_near(self, floats: int) -> tuple[Any, FloatArray]:
         """Return a buffer of so many values or more, as `prepare_read` wants them, and the same as an array.
+
+        Where memory is a device's own it is the whole of it: NVIDIA's driver (580.159) crashes when pieces
+        that were read come and go, those of far weights do not.
 
         Raises:
             DeviceError: The driver refused memory.
@@ -79,6 +80,8 @@ class ConstantPool:
         floats = round_read(self._device, floats)
         if self._near.host.size < floats:
             self._near = self._make(max(_NEAR, 2 * floats))
+        if not self._device.info.is_unified:
+            return self._near.buffer, self._near.host
         return self._near.take(floats)
 
     def take_far(self, floats: int) -> tuple[Any, FloatArray]:
@@ -95,8 +98,7 @@ class ConstantPool:
     def _make(self, floats: int) -> _Ring:
         host = allocate_host(floats)
         host[:] = draw_values(floats)
-        self._made.append(_Ring(self._device.upload(host), host))
-        return self._made[-1]
+        return _Ring(self._device.upload(host), host)
 
 
 class ActivationPool:

@@ -54,7 +54,8 @@ def test_near_weights_lie_behind_each_other(device: Device) -> None:
     pool = ConstantPool(device)
     first, second = pool.take_near(100), pool.take_near(1000)
     assert second[1].size >= 1000
-    assert first[0].offset + first[0].size <= second[0].offset
+    if device.info.is_unified:
+        assert first[0].offset + first[0].size <= second[0].offset
 
 
 def test_near_weights_may_be_more_than_there_are(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
