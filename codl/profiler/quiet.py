@@ -52,20 +52,10 @@ Source:
     measured twice repeat. Another evening cores were near in 32 and 38 % of five minutes (3.5 us with PoCL,
     12 else), in pieces of 8 to 30 s; ResNet-50 then took 31.5 instead of 37 ms (PoCL), 31.9 instead of 33.
 """
-_USUAL_PERCENT = 25
-"""Of rounds, by how slow their guards and sweeps are: what these take in this one is usual.
-
-Source:
-    A restless hour of a Zen 3, one core for each driver, 105 cases of 35 rows, 75 s each: guards mostly took
-    1.25 times what they take at best, sweeps 60 to 95 us instead of 55. By 14 readings of rounds that were
-    calm by the median one, 65 and 74 % of the cases are within 10 % of what they take in the calmest ten
-    seconds, 7 and 4 % too long; by the first quarter, which 13 and 22 % of rounds are, 98 and 97 %; by the
-    first tenth, 6 and 7 % of rounds, 100 and 98 %. On a calm machine either is as most rounds are.
-"""
 _HOPELESS = 200
 """Rounds, about a minute, after which cores that were not once as near as in earlier sessions never will."""
 _SWEEP, _RECENT_SWEEPS = 1.06, 160
-"""By how many times most sweeps of late may take longer than they usually do, and how many of them tell that.
+"""By how many times most sweeps of late may take longer than in most rounds, and how many of them tell that.
 
 Source:
     One core of a Zen 4 for each driver, 175 cases of 35 rows, three minutes each: in one of these
@@ -190,8 +180,8 @@ class Calm:
         sweep = float(np.median(self._swept)) if self._swept else 0.0
         self._uppers.append(upper)
         self._sweeps.append(sweep)
-        self._usual_seconds = float(np.percentile(self._uppers, _USUAL_PERCENT))
-        self._usual_sweep_seconds = float(np.percentile(self._sweeps, _USUAL_PERCENT))
+        self._usual_seconds = float(np.median(self._uppers))
+        self._usual_sweep_seconds = float(np.median(self._sweeps))
         return Mood(middle, upper, self.distance.add(looks.crossings), sweep)
 
     def is_calm(self, mood: Mood) -> bool:

@@ -136,16 +136,6 @@ def test_rounds_are_calm_where_most_sweeps_take_what_they_usually_do() -> None:
     assert not any(map(calm.is_calm, disturbed))
 
 
-def test_a_machine_that_is_disturbed_mostly_is_calm_in_what_is_left() -> None:
-    calm = Calm()
-    left_alone = [calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[1e-4] * 200)) for _ in range(3)]
-    busy_cores = [calm.add([Reading(1e-3, 1.2e-4)], Looks(sweeps=[1e-4] * 200)) for _ in range(3)]
-    busy_caches = [calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[1.2e-4] * 200)) for _ in range(3)]
-
-    assert all(map(calm.is_calm, left_alone))
-    assert not any(map(calm.is_calm, busy_cores + busy_caches))
-
-
 def test_few_sweeps_count_together_with_those_before() -> None:
     calm = Calm()
     calm.add([Reading(1e-3, 1e-4)], Looks(sweeps=[1e-4] * 200))
