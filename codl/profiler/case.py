@@ -1,9 +1,9 @@
 """What is measured: one operator, the kernel that computes it, and which part of its output."""
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,8 @@ class PreparedCase:
         """Pools may grow under those who use them."""
         self._plays = 1
         self._batches, self._needs = _describe(case, self._device.info), case.find_needs()
-        self._places = deque(self._prepare(sweep) for _ in range(places))
+        self._places = tuple(self._prepare(sweep) for _ in range(places))
+        self._turns = cycle(self._places)
 
     @property
     def enqueues(self) -> Sequence[Call]:
@@ -125,10 +126,7 @@ class PreparedCase:
 
     def run(self) -> float:
         """Run it once in each place and return how long its kernels took at best, in seconds."""
-        times = [
-            self._stopwatch.time(place.launches, before=place.before)
-            for place in (self._turn() for _ in range(len(self._places)))
-        ]
+        times = [self._stopwatch.time(place.launches, before=place.before) for place in self._places]
         # what is far is not so a second time in the same place
         most = min(_MOST_PLAYS, len(self._places)) if self.case.are_constants_far else _MOST_PLAYS
         self._plays = int(np.clip(_PLAY_SECONDS / max(min(times), 1e-9), 1, most))
@@ -136,12 +134,7 @@ class PreparedCase:
 
     def read(self, guard: Guard) -> Reading:
         """Run it between two readings of a guard, several times if it is short."""
-        return guard.surround([self._turn() for _ in range(self._plays)])
-
-    def _turn(self) -> Play:
-        """Return the place that is next."""
-        self._places.rotate(-1)
-        return self._places[-1]
+        return guard.surround(list(islice(self._turns, self._plays)))
 
     def _prepare(self, sweep: Call) -> Play:
         """Return the case with its operands in a place of their own."""

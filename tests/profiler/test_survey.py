@@ -1,6 +1,6 @@
 """Cases taken in turn: what nobody saw the machine calm beside is left out where that is asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import pytest
@@ -8,7 +8,8 @@ import pytest
 from codl.catalog.spec import can_steal
 from codl.devices.opencl import Device
 from codl.latency.profile import COMPUTE
-from codl.profiler.quiet import Calm, Mood
+from codl.profiler.guard import Guard, Play
+from codl.profiler.quiet import Calm, Mood, Reading
 from codl.profiler.survey import CROSSING, LEAST_ROUNDS, Survey, Task
 from codl.profiler.workload import iterate_row, share_out
 from tests.profiler.layers import small_layers
@@ -32,6 +33,26 @@ def test_every_case_is_measured(survey: Survey, device: Device) -> None:
     assert len({sample.key for sample in samples}) == COUNT
     assert all(sample.rounds >= LEAST_ROUNDS for sample in samples)
     assert all(min(sample.ratios.values()) > 0 for sample in samples)
+
+
+def test_plays_take_places_in_turn(survey: Survey, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[Play] = []
+
+    def surround(guard: Guard, plays: Sequence[Play]) -> Reading:
+        played.extend(plays)
+        return Reading(1e-6, 1e-4)
+
+    monkeypatch.setattr(Guard, "surround", surround)
+    prepared = survey.prepare(next(list_tasks(device)).case)
+    for _ in range(4):
+        prepared.read(survey.guard)
+    prepared.run()  # short ones play more often from here on
+    for _ in range(4):
+        prepared.read(survey.guard)
+
+    places = [id(play) for play in played]
+    assert len(set(places)) == 4
+    assert places == [places[turn % 4] for turn in range(len(places))]
 
 
 def test_watching_tells_how_near_cores_are_where_there_are_several(survey: Survey, device: Device) -> None:
