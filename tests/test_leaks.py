@@ -25,8 +25,10 @@ HANDLES = frozenset(
     {"Buffer", "Kernel", "Program", "_Program", "Context", "CommandQueue", "Event", "Image", "MemoryMap"}
 )
 """Classes of pyopencl whose objects hold something of a driver's."""
-MOST_GROWTH_BYTES = 1 << 20
-"""In a quarter of a series: less than one copy of the smallest network's weights and activations."""
+STEPS = 20
+"""Of a series: drivers take and give back some MiB in one of a few dozen cycles, and one step of few is no median."""
+MOST_GROWTH_BYTES = 4 << 20
+"""In a series, by its median step: four copies of the smallest network's weights and activations."""
 MOST_TRIES = 3
 """An allocator's new arena or a driver's cache grows memory in one series, a leak in every one."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -89,14 +91,14 @@ def find_growth(data: bytes, feeds: dict[str, Any], *, warmup: int, count: int) 
 
 
 def _find_memory_growth(data: bytes, feeds: dict[str, Any], count: int) -> Iterator[str]:
-    quarters = [measure_own_bytes()]
-    for _ in range(4):
-        run_cycles(data, feeds, count // 4)
-        quarters.append(measure_own_bytes())
-    growth = _typical_step(quarters)
-    print(f"{count} cycles: memory {[round(q / 2**20, 1) for q in quarters]} MiB")
+    sizes = [measure_own_bytes()]
+    for _ in range(STEPS):
+        run_cycles(data, feeds, count // STEPS)
+        sizes.append(measure_own_bytes())
+    growth = STEPS * _typical_step(sizes)
+    print(f"{count} cycles: memory {[round(size / 2**20, 1) for size in sizes]} MiB")
     if growth > MOST_GROWTH_BYTES:
-        yield f"memory: grows by {growth:.0f} bytes a quarter of {count} cycles: {quarters}"
+        yield f"memory: grows by {growth:.0f} bytes in {count} cycles: {sizes}"
 
 
 def find_growth_apart(data: bytes, feeds: dict[str, Any], *, warmup: int, count: int) -> list[str]:
@@ -106,7 +108,7 @@ def find_growth_apart(data: bytes, feeds: dict[str, Any], *, warmup: int, count:
 
 
 def _typical_step(values: Sequence[int]) -> float:
-    """Return the median step: a leak grows in every quarter, an allocator's new arena in one."""
+    """Return the median step: a leak grows in every one, an allocator's new arena in one."""
     return float(np.median(np.diff(values)))
 
 
