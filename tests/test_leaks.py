@@ -26,7 +26,7 @@ HANDLES = frozenset(
 )
 """Classes of pyopencl whose objects hold something of a driver's."""
 STEPS = 20
-"""Of a series: drivers take and give back some MiB in one of a few dozen cycles, and one step of few is no median."""
+"""Of a series: drivers take and give back some MiB in a few of them."""
 MOST_GROWTH_BYTES = 4 << 20
 """In a series, by its median step: four copies of the smallest network's weights and activations."""
 MOST_TRIES = 3

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count, islice, pairwise
+from itertools import chain, count, islice, pairwise
 from statistics import median
 
 import numpy as np
@@ -13,6 +13,7 @@ from codl.catalog.layers import Layer
 from codl.devices.opencl import Device
 from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
+from codl.profiler.importance import Importance
 from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.placing import place_constants
@@ -20,10 +21,14 @@ from codl.profiler.samples import restore_case
 from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, teach
-from codl.profiler.workload import FIRST_CASES, iterate_near, iterate_row, merge, share_out
+from codl.profiler.workload import FIRST_CASES, RowWork, iterate_near, iterate_row, merge, share_out
 
-_FIRST = 0.6
+_FIRST = 0.5
 """Share of the budget for the workload as it is; the rest goes where errors are."""
+_WELL = 0.02
+"""Added to the share that is missed: what is predicted well is measured as well."""
+_LEAST_SHARE, _LARGE_SHARE = 0.005, 0.1
+"""Of a network's time, that a row counts for at least and at most: large ones had most of the workload."""
 _ROUNDS = 3
 """Times that errors are looked at."""
 _SEEN = 0.25
@@ -163,6 +168,7 @@ class Campaign:
         """Yield what to measure next, for as long as the budget lasts."""
         done = {sample.key for sample in self._samples}
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
+        importance = Importance(self._works, self.device.info)
         planned = map(self._plan, merge(self._works, streams))
         repeated = {sample.key for sample in self._samples if sample.repeat_of is not None}
         yield from self._take(planned, done, _SEEN, "workload", least=_LEAST_CASES)
@@ -172,27 +178,38 @@ class Campaign:
         share = (1 - _REST - _FIRST) / _ROUNDS
         for end in (_FIRST + share * (index + 1) for index in range(_ROUNDS)):
             if self._used() < end:
-                relatives = map(self._plan_chosen, self._iterate_near_errors())
-                chosen = self._take(relatives, done, end, "where predictions are worst")
+                poor = map(self._plan_chosen, self._iterate_poor(streams, importance))
+                chosen = self._take(poor, done, end, "where predictions are worst")
                 yield from self._mix(chosen, repeated)
         yield from self._take(self._iterate_again(repeated), set(), 1 - _REST, "repeatability")
 
-    def _iterate_near_errors(self) -> Iterator[Case]:
-        """Yield relatives of what is predicted worst, rows that cost networks most time first."""
+    def _iterate_poor(self, streams: Mapping[str, Iterator[Case]], importance: Importance) -> Iterator[Case]:
+        """Yield cases of what networks spend time on and what is predicted badly.
+
+        Of each row in turn the workload's next case and a relative of what is predicted worst.
+
+        Args:
+            streams: The rest of the workload, by row.
+            importance: Of rows to networks.
+        """
         lessons = teach(self._samples, self._quiet(), self.device.info, is_examined=False)
+        shares = importance.find_shares(lessons)
         rng = np.random.default_rng(len(self._samples))
-        works, streams = [], {}
+        works: list[RowWork] = []
+        poor: dict[str, Iterator[Case]] = {}
         for work in self._works:
-            lesson = lessons.get(work.row.name)
-            if lesson is None:
-                streams[work.row.name] = iterate_row(work, self.device.info, seed=1)
+            name = work.row.name
+            if lesson := lessons.get(name):
+                missed = _WELL + 1 - lesson.fitted.known.pm10
+                worst = lesson.find_worst(max(4, len(lesson.samples) // 10))
+                near = iterate_near(worst, work.row, self.device.info, rng)
+                poor[name] = chain(chain.from_iterable(zip(streams[name], near, strict=False)), near)
+                share = float(np.clip(shares.get(name, 0.0), _LEAST_SHARE, _LARGE_SHARE))
+                works.append(replace(work, weight=share * missed))
+            else:
+                poor[name] = streams[name]
                 works.append(work)
-                continue
-            missed = float(np.mean(np.abs(lesson.fitted.errors) > 0.1))
-            worst = lesson.find_worst(max(4, len(lesson.samples) // 10))
-            streams[work.row.name] = iterate_near(worst, work.row, self.device.info, rng)
-            works.append(replace(work, weight=work.weight * (0.05 + missed)))
-        return merge(works, streams, first=0)
+        return merge(works, poor, first=0)
 
     def _mix(self, tasks: Iterator[Task], repeated: set[str]) -> Iterator[Task]:
         """Yield tasks, and after some of them a case that was measured before.

@@ -142,11 +142,13 @@ class PreparedCase:
         used = {arg.name for batch in self._batches for arg in batch.tensors}
         reads: list[Call] = []
         storages = self._place(sorted(used | {output}), reads)
-        writes = tuple(
-            prepare_write(self._device, storages[name], self._needs[name])
+        writes = {
+            name: prepare_write(self._device, storages[name], self._needs[name])
             for name in (output, *(name for name in graph.inputs if name in used))
             if not self._needs[name].is_empty
-        )
+        }
+        for name in storages.keys() - writes.keys() - graph.constants.keys():
+            prepare_write(self._device, storages[name], storages[name].region)()
         scratches = (int(batch.scratch[0]) for batch in self._batches if batch.scratch is not None)
         floats = max(scratches, default=0)
         scratch = self._activations.take_scratch(floats) if floats else None
@@ -154,7 +156,7 @@ class PreparedCase:
         bound = [self._bind(batch, storages, scratch, images, reads) for batch in self._batches]
         launches = [launch for launch in bound if launch is not None]
         self._keep += storages.values(), launches
-        return Play([launch.enqueue for launch in launches], (*reads, sweep, *writes))
+        return Play([launch.enqueue for launch in launches], (*reads, sweep, *writes.values()))
 
     def _bind(
         self,
@@ -191,8 +193,6 @@ class PreparedCase:
         whole = {name: Region.whole(self.case.graph.shape(name)) for name in names}
         constants = [name for name in names if name in self.case.graph.constants]
         storages = self._activations.place({name: whole[name] for name in names if name not in constants})
-        for name, storage in storages.items():
-            prepare_write(self._device, storage, whole[name])()
         for name in constants:
             buffer, host = self._take(whole[name].size, reads)
             strides = _row_major(whole[name].shape)

@@ -28,8 +28,8 @@ except ImportError:
 
 Times = npt.NDArray[np.float64]
 HELD_OUT = 0.3
-_EXAMINED, _MOST_SPLITS = 400, 8
-"""Samples that examine a row, of several splits together, and splits at most.
+_EXAMINED, _MOST_SPLITS, _FEW_SPLITS = 400, 8, 3
+"""Samples that examine a row, of several splits together, and splits at most; and where time is short.
 
 Source:
     Rows of 350 samples, half of which examine, Zen 4: by twelve splits of one log 72 to 94 % of 45 samples
@@ -98,19 +98,26 @@ def fit_row(
         layers: What has an effect of its own: samples of one layer by one program.
         is_chosen: Which samples were taken because their like were predicted badly. They teach, but examine
             nobody as long as there are others: the examination is on the workload as it is.
-        is_examined: Whether to find out how well samples are predicted that taught nothing; without, the
-            quality is that of no samples, in a third of the time.
+        is_examined: Whether to find out well how samples are predicted that taught nothing; without, what is
+            known of layers is examined roughly and of new ones not at all, in a third of the time.
     """
     lesson = _Lesson(names=names, values=values, us=us, flops=flops, layers=np.asarray(layers))
     model = fit_linear(names, values, us)
     effects = lesson.find_effects(model, np.ones(len(us), bool))
     errors, unseen = predict(model, names, values) / us - 1, np.full(len(us), np.nan)
+    each = [f"{place:06}" for place in range(len(us))]
     if not is_examined:
+        known = lesson.examine(each, is_chosen, splits=_FEW_SPLITS)
         return Fitted(
-            model=model, effects=effects, quality=_UNKNOWN, known=_UNKNOWN, errors=errors, unseen_us=unseen
+            model=model,
+            effects=effects,
+            quality=_UNKNOWN,
+            known=known.quality,
+            errors=errors,
+            unseen_us=unseen,
         )
     new = lesson.examine(groups, is_chosen)
-    known = lesson.examine([f"{place:06}" for place in range(len(us))], is_chosen)
+    known = lesson.examine(each, is_chosen)
     unseen[new.places] = new.predicted
     doubts = np.abs(new.predicted / us[new.places] - 1)
     return Fitted(
@@ -161,18 +168,21 @@ class _Lesson:
         logs = np.array([effects.get(layer, 0.0) for layer in self.layers.tolist()])
         return np.asarray(predict(model, self.names, self.values) * np.exp(logs))
 
-    def examine(self, groups: Sequence[str], is_chosen: npt.NDArray[np.bool_]) -> _Examination:
+    def examine(
+        self, groups: Sequence[str], is_chosen: npt.NDArray[np.bool_], *, splits: int = _MOST_SPLITS
+    ) -> _Examination:
         """Return how well samples are predicted by others, over as many splits as tell it.
 
         Args:
             groups: As in `fit_row`.
             is_chosen: As in `fit_row`.
+            splits: No more than these.
         """
         baseline, work = ("launches", "flops"), np.stack([np.ones(len(self.us)), self.flops], axis=1)
         places: list[npt.NDArray[np.int64]] = []
         predicted: list[Times] = []
         naive: list[Times] = []
-        while len(places) < _MOST_SPLITS and sum(len(some) for some in places) < _EXAMINED:
+        while len(places) < splits and sum(len(some) for some in places) < _EXAMINED:
             held, learned = split_examined(groups, is_chosen, len(places))
             model = fit_linear(self.names, self.values[learned], self.us[learned])
             places.append(np.flatnonzero(held))

@@ -66,6 +66,8 @@ class RowWork:
     """Those of the program that most of them want: one that is built once teaches soonest."""
     weight: float
     """Its share of the networks' work, roughly; sums to 1 over all rows."""
+    is_needed: bool = True
+    """Whether it is chosen for any layer."""
 
 
 def load_workload() -> tuple[Layer, ...]:
@@ -129,6 +131,7 @@ def share_out(
             ),
             leading=_find_longest([*programs[row.name].values()] or [accepted[row.name]]),
             weight=wanted[row.name] / total,
+            is_needed=bool(chosen[row.name]),
         )
         for row in known
     )
