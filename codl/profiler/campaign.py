@@ -17,11 +17,11 @@ from codl.profiler.importance import Importance
 from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.placing import place_constants
-from codl.profiler.samples import restore_case
+from codl.profiler.repeats import Repeats
 from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, teach
-from codl.profiler.workload import FIRST_CASES, RowWork, iterate_near, iterate_row, merge, share_out
+from codl.profiler.workload import FIRST_CASES, iterate_near, iterate_row, merge, share_out
 
 _FIRST = 0.5
 """Share of the budget for the workload as it is; the rest goes where errors are."""
@@ -33,8 +33,6 @@ _ROUNDS = 3
 """Times that errors are looked at."""
 _SEEN = 0.25
 """Share of the budget before anything is measured again."""
-_AGAIN_EVERY = 8
-"""Of so many cases after that one is measured again: whenever it is, some moments then are calm."""
 _REST = 0.07
 """Share of the budget for what is in turn when the last case has joined, and for learning from all."""
 _WATCH = 0.02
@@ -170,20 +168,19 @@ class Campaign:
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
         importance = Importance(self._works, self.device.info)
         planned = map(self._plan, merge(self._works, streams))
-        repeated = {sample.key for sample in self._samples if sample.repeat_of is not None}
+        repeats = Repeats(self._works, self._samples, _APART * self._budget)
         yield from self._take(planned, done, _SEEN, "workload", least=_LEAST_CASES)
-        yield from self._mix(self._take(planned, done, _FIRST, "workload"), repeated)
+        yield from repeats.mix(self._take(planned, done, _FIRST, "workload"))
         missing = FIRST_CASES * len(self._works) - len(done)  # rows that know nothing predict nothing
         yield from self._take(islice(planned, max(0, missing)), done, 1 - _REST, "workload")
         share = (1 - _REST - _FIRST) / _ROUNDS
         for end in (_FIRST + share * (index + 1) for index in range(_ROUNDS)):
             if self._used() < end:
-                poor = map(self._plan_chosen, self._iterate_poor(streams, importance))
-                chosen = self._take(poor, done, end, "where predictions are worst")
-                yield from self._mix(chosen, repeated)
-        yield from self._take(self._iterate_again(repeated), set(), 1 - _REST, "repeatability")
+                poor = self._iterate_poor(streams, importance)
+                yield from repeats.mix(self._take(poor, done, end, "where predictions are worst"))
+        yield from self._take(repeats.iterate_again(), set(), 1 - _REST, "repeatability")
 
-    def _iterate_poor(self, streams: Mapping[str, Iterator[Case]], importance: Importance) -> Iterator[Case]:
+    def _iterate_poor(self, streams: Mapping[str, Iterator[Case]], importance: Importance) -> Iterator[Task]:
         """Yield cases of what networks spend time on and what is predicted badly.
 
         Of each row in turn the workload's next case and a relative of what is predicted worst.
@@ -195,53 +192,17 @@ class Campaign:
         lessons = teach(self._samples, self._quiet(), self.device.info, is_examined=False)
         shares = importance.find_shares(lessons)
         rng = np.random.default_rng(len(self._samples))
-        works: list[RowWork] = []
-        poor: dict[str, Iterator[Case]] = {}
-        for work in self._works:
-            name = work.row.name
-            if lesson := lessons.get(name):
-                missed = _WELL + 1 - lesson.fitted.known.pm10
+        works = {work.row.name: work for work in self._works}
+        poor: dict[str, Iterator[Task]] = {name: map(self._plan, stream) for name, stream in streams.items()}
+        for name, lesson in lessons.items():
+            if work := works.get(name):
                 worst = lesson.find_worst(max(4, len(lesson.samples) // 10))
-                near = iterate_near(worst, work.row, self.device.info, rng)
-                poor[name] = chain(chain.from_iterable(zip(streams[name], near, strict=False)), near)
+                near = map(self._plan_chosen, iterate_near(worst, work.row, self.device.info, rng))
+                poor[name] = chain(chain.from_iterable(zip(poor[name], near, strict=False)), near)
+                missed = _WELL + 1 - lesson.fitted.known.pm10
                 share = float(np.clip(shares.get(name, 0.0), _LEAST_SHARE, _LARGE_SHARE))
-                works.append(replace(work, weight=share * missed))
-            else:
-                poor[name] = streams[name]
-                works.append(work)
-        return merge(works, poor, first=0)
-
-    def _mix(self, tasks: Iterator[Task], repeated: set[str]) -> Iterator[Task]:
-        """Yield tasks, and after some of them a case that was measured before.
-
-        Source:
-            Both cores of a Zen 4, PoCL: of five sessions with cases measured again in the last tenth of each
-            of three parts two had none, for the last 100 s were not calm.
-        """
-        again: Iterator[Task] = iter(())
-        for number, task in enumerate(tasks, 1):
-            yield task
-            if number % _AGAIN_EVERY == 0:
-                if (repeat := next(again, None)) is None:
-                    again = self._iterate_again(repeated)
-                    repeat = next(again, None)
-                if repeat is not None:
-                    yield repeat
-
-    def _iterate_again(self, repeated: set[str]) -> Iterator[Task]:
-        """Yield what was measured once, some time ago, a second time, in random order.
-
-        Args:
-            repeated: Keys of what was measured twice; those that are yielded join them.
-        """
-        rows = {work.row.name: work.row for work in self._works}
-        latest = time.time() - _APART * self._budget
-        once = [one for one in self._samples if one.row in rows and one.key not in repeated]
-        old = [one for one in once if one.at <= latest]
-        for place in np.random.default_rng(len(old)).permutation(len(old)):
-            sample = old[int(place)]
-            repeated.add(sample.key)
-            yield Task(case=restore_case(sample, rows[sample.row]), repeat_of=sample.at)
+                works[name] = replace(work, weight=share * missed)
+        return merge(tuple(works.values()), poor, first=0)
 
     def _take(
         self, tasks: Iterator[Task], done: set[str], until: float, what: str, *, least: int = 0

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -50,6 +51,8 @@ _PATTERN = ("whole", "slice", "whole", "step", "slice", "between", "slice", "who
 """What a row's cases are, in turn."""
 
 Generator = np.random.Generator
+Drawn = TypeVar("Drawn")
+"""Cases, or what is made of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,8 +209,8 @@ def iterate_near(
 
 
 def merge(
-    works: Sequence[RowWork], streams: Mapping[str, Iterator[Case]], *, first: int = FIRST_CASES
-) -> Iterator[Case]:
+    works: Sequence[RowWork], streams: Mapping[str, Iterator[Drawn]], *, first: int = FIRST_CASES
+) -> Iterator[Drawn]:
     """Yield the first cases of every row, then each in proportion to its weight, until all are dry."""
     due = {work.row.name: 0.0 for work in works}
     steps = {work.row.name: 1.0 / work.weight for work in works}
@@ -218,11 +221,11 @@ def merge(
     while alive:
         name = min(alive, key=lambda one: (due[one], one))
         due[name] += steps[name]
-        case = next(alive[name], None)
-        if case is None:
+        drawn = next(alive[name], None)
+        if drawn is None:
             del alive[name]
         else:
-            yield case
+            yield drawn
 
 
 def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: Generator) -> Iterator[Case]:

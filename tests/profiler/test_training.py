@@ -9,7 +9,8 @@ from codl.catalog.table import IMPLEMENTATIONS
 from codl.latency.linear import LinearModel
 from codl.latency.profile import Quality
 from codl.profiler.fit import Fitted
-from codl.profiler.training import Lesson, mark_sample
+from codl.profiler.survey import SETTLED
+from codl.profiler.training import Lesson, keep_settled, mark_sample
 from tests.profiler.layers import small_layers
 from tests.profiler.test_log import sample
 
@@ -32,3 +33,20 @@ def test_layers_of_networks_leave_marks_and_their_relatives_none() -> None:
     lesson = Lesson(row=IMPLEMENTATIONS[0], fitted=fitted, samples=samples, us=np.ones(2))
 
     assert lesson.model.layers == {marks[0]: 0.1}
+
+
+def test_of_a_case_the_samples_that_settled_count() -> None:
+    bad, good, other = (
+        replace(sample(key), spread=spread, rounds=rounds)
+        for key, spread, rounds in (("a", 0.1, 1), ("a", SETTLED, 2), ("a", 0.01, 3))
+    )
+
+    assert keep_settled([bad, good, other]) == [good, other]
+
+
+def test_of_a_case_that_never_settled_the_best_sample_counts() -> None:
+    worse, best, alone = (
+        replace(sample(key), spread=spread) for key, spread in (("a", 0.2), ("a", 0.1), ("b", 0.3))
+    )
+
+    assert keep_settled([worse, best, alone]) == [best, alone]
