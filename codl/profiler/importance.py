@@ -17,6 +17,8 @@ from codl.profiler.samples import describe_boxes
 from codl.profiler.training import Lesson
 from codl.profiler.workload import RowWork
 
+_LEAST_US = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
@@ -58,7 +60,7 @@ class Importance:
                     times[network][whole.row] += count * us
         shares: dict[str, float] = {}
         for of_network in times.values():
-            total = sum(of_network.values())
+            total = max(sum(of_network.values()), _LEAST_US)
             for row, us in of_network.items():
                 shares[row] = max(shares.get(row, 0.0), us / total)
         return shares
