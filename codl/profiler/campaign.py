@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import chain, count, islice, pairwise
 from statistics import median
 
@@ -166,7 +167,6 @@ class Campaign:
         """Yield what to measure next, for as long as the budget lasts."""
         done = {sample.key for sample in self._samples}
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
-        importance = Importance(self._works, self.device.info)
         planned = map(self._plan, merge(self._works, streams))
         repeats = Repeats(self._works, self._samples, _APART * self._budget)
         yield from self._take(planned, done, _SEEN, "workload", least=_LEAST_CASES)
@@ -176,11 +176,16 @@ class Campaign:
         share = (1 - _REST - _FIRST) / _ROUNDS
         for end in (_FIRST + share * (index + 1) for index in range(_ROUNDS)):
             if self._used() < end:
-                poor = self._iterate_poor(streams, importance)
+                poor = self._iterate_poor(streams)
                 yield from repeats.mix(self._take(poor, done, end, "where predictions are worst"))
         yield from self._take(repeats.iterate_again(), set(), 1 - _REST, "repeatability")
 
-    def _iterate_poor(self, streams: Mapping[str, Iterator[Case]], importance: Importance) -> Iterator[Task]:
+    @cached_property
+    def _importance(self) -> Importance:
+        """Of rows to networks; it takes a second to list what they compute, and some sessions end before."""
+        return Importance(self._works, self.device.info)
+
+    def _iterate_poor(self, streams: Mapping[str, Iterator[Case]]) -> Iterator[Task]:
         """Yield cases of what networks spend time on and what is predicted badly.
 
         Of each row in turn the workload's next case and a relative of what is predicted worst.
@@ -193,10 +198,9 @@ class Campaign:
 
         Args:
             streams: The rest of the workload, by row.
-            importance: Of rows to networks.
         """
         lessons = teach(self._samples, self._quiet(), self.device.info, is_examined=False)
-        shares = importance.find_shares(lessons)
+        shares = self._importance.find_shares(lessons)
         rng = np.random.default_rng(len(self._samples))
         works = {work.row.name: work for work in self._works}
         poor: dict[str, Iterator[Task]] = {name: map(self._plan, stream) for name, stream in streams.items()}

@@ -8,7 +8,7 @@ above the prediction and half below, and the few that a neighbour spoiled pull o
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,29 +106,25 @@ def fit_row(
     effects = lesson.find_effects(model, np.ones(len(us), bool))
     errors, unseen = predict(model, names, values) / us - 1, np.full(len(us), np.nan)
     each = [f"{place:06}" for place in range(len(us))]
-    if not is_examined:
-        known = lesson.examine(each, is_chosen, splits=_FEW_SPLITS)
-        return Fitted(
-            model=model,
-            effects=effects,
-            quality=_UNKNOWN,
-            known=known.quality,
-            errors=errors,
-            unseen_us=unseen,
-        )
-    new = lesson.examine(groups, is_chosen)
-    known = lesson.examine(each, is_chosen)
-    unseen[new.places] = new.predicted
-    doubts = np.abs(new.predicted / us[new.places] - 1)
-    return Fitted(
+    known = lesson.examine(each, is_chosen, splits=_MOST_SPLITS if is_examined else _FEW_SPLITS)
+    fitted = Fitted(
         model=model,
         effects=effects,
-        quality=new.quality,
+        quality=_UNKNOWN,
         known=known.quality,
-        doubt=float(np.percentile(doubts, TWO_OF_THREE)) if len(doubts) else None,
-        known_doubt=find_spread(lesson.find_residuals(model), lesson.layers.tolist()),
         errors=errors,
         unseen_us=unseen,
+    )
+    if not is_examined:
+        return fitted
+    new = lesson.examine(groups, is_chosen)
+    unseen[new.places] = new.predicted
+    doubts = np.abs(new.predicted / us[new.places] - 1)
+    return replace(
+        fitted,
+        quality=new.quality,
+        doubt=float(np.percentile(doubts, TWO_OF_THREE)) if len(doubts) else None,
+        known_doubt=find_spread(lesson.find_residuals(model), lesson.layers.tolist()),
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from codl.catalog.layers import Layer
-from codl.catalog.spec import Selection
 from codl.ir.boxes import Boxes
 from codl.latency.features import Features
 from codl.latency.known import mark_layer
@@ -15,7 +14,7 @@ from codl.machine import DeviceInfo
 from codl.profiler.fit import predict
 from codl.profiler.samples import describe_boxes
 from codl.profiler.training import Lesson
-from codl.profiler.workload import RowWork
+from codl.profiler.workload import RowWork, select
 
 _LEAST_US = 1e-9
 
@@ -69,12 +68,11 @@ class Importance:
 def _describe(layer: Layer, work: RowWork, info: DeviceInfo) -> _Whole | None:
     if not layer.uses:
         return None
-    graph = layer.make_graph()
-    if (parameters := work.row.accepts(graph.nodes[-1], graph, info)) is None:
+    if (selection := select(work.row, layer.make_graph(), info)) is None:
         return None
-    selection = Selection(implementation=work.row, parameters=parameters)
     features = describe_boxes(layer, selection, Boxes.whole(layer.output, 1), info)
-    return _Whole(layer, work.row.name, mark_layer(layer, tuple(sorted(parameters.items()))), features)
+    mark = mark_layer(layer, tuple(sorted(selection.parameters.items())))
+    return _Whole(layer, work.row.name, mark, features)
 
 
 def _predict(whole: _Whole, lesson: Lesson) -> float:

@@ -14,7 +14,7 @@ from codl.profiler.workload import RowWork
 
 _EVERY = 8
 """Of so many cases one is measured again, and one that did not settle: some moments are calm at any time."""
-_UNSETTLED = 0.025
+UNSETTLED = 0.025
 """Standard error, relative, of a time beyond which it is taken once more."""
 
 
@@ -58,10 +58,9 @@ class Repeats:
     def _iterate_unsettled(self) -> Iterator[Task]:
         """Yield what was measured some time ago and whose readings did not agree."""
         settled = keep_settled(self._samples)
-        unsettled = {sample.key for sample in settled if sample.spread > _UNSETTLED} - self._retried
+        unsettled = {sample.key for sample in settled if sample.spread > UNSETTLED}
         for sample in self._list_old():
-            if sample.key in unsettled:
-                unsettled.remove(sample.key)
+            if sample.key in unsettled and sample.key not in self._retried:
                 self._retried.add(sample.key)
                 yield self._restore(sample)
 

@@ -69,7 +69,7 @@ class RowWork:
     """Those of the program that most of them want: one that is built once teaches soonest."""
     weight: float
     """Its share of the networks' work, roughly; sums to 1 over all rows."""
-    is_needed: bool = True
+    is_needed: bool
     """Whether it is chosen for any layer."""
 
 
@@ -230,7 +230,7 @@ def merge(
 
 def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: Generator) -> Iterator[Case]:
     graph = layer.make_graph()
-    selection = _select(row, graph, info)
+    selection = select(row, graph, info)
     if kind == "between":
         relative = mutate(layer, rng)
         if relative is not None:
@@ -263,7 +263,7 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
         yield Case(layer=layer, selection=selection, region=region)
 
 
-def _select(row: Implementation, graph: Graph, info: DeviceInfo) -> Selection | None:
+def select(row: Implementation, graph: Graph, info: DeviceInfo) -> Selection | None:
     """Return a row with the parameters that it would be run with, or None where it cannot."""
     parameters = row.accepts(graph.nodes[-1], graph, info)
     if parameters is None:
@@ -282,7 +282,7 @@ def _keep(selection: Selection | None, graph: Graph, info: DeviceInfo) -> Select
     default = selection.implementation.accepts(node, graph, info)
     if default is not None and can_use(selection, node, graph, info, default=default):
         return selection
-    return _select(selection.implementation, graph, info)
+    return select(selection.implementation, graph, info)
 
 
 def _draw_step(axis: int, rng: Generator) -> int:
