@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, count, islice, pairwise
+from math import inf
 from statistics import median
 
 import numpy as np
@@ -19,6 +20,7 @@ from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.placing import place_constants
 from codl.profiler.repeats import Repeats
+from codl.profiler.sessions import find_nearest, keep_near
 from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, teach
@@ -94,8 +96,8 @@ class Campaign:
     ) -> None:
         self.device, self._log, self._report = device, log, report
         history = read_log(log.path)
-        self._references = history.references
-        self._samples = keep_valid(history.samples)
+        self._references, self._ends = history.references, history.ends
+        self._samples = keep_near(keep_valid(history.samples), self._ends, self._references)
         works = share_out(layers, device.info)
         self._works = [work for work in works if rows is None or work.row.name in rows]
         self._start = time.monotonic() - _find_spent(history)
@@ -125,14 +127,17 @@ class Campaign:
             if self._used() >= self._next_look:
                 self._look_at_overhead()
         references = self._quiet()
-        self._log.append_end(references | self._survey.near_us())
+        found = references | self._survey.near_us()
+        self._log.append_end(found)
+        sessions = [*self._references, found]
+        self._samples = keep_near(self._samples, [*self._ends, inf], sessions)
         lessons = teach(self._samples, references, self.device.info)
         profile = DeviceProfile(
             info=self.device.info,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=self._used() * self._budget,
             repeatability_pm10=find_repeatability(self._samples, references),
-            reference_us=references,
+            reference_us=references | find_nearest(sessions),
             bandwidth_bytes_per_us=STREAM_BYTES / references[MEMORY],
             shared_cache_bytes=self._shared_cache_bytes(),
             launch_us=median(one.launch_us for one in self._overheads),
@@ -248,5 +253,6 @@ class Campaign:
 
 def _find_spent(history: History) -> float:
     """Return for how long samples were taken since a campaign was last finished, in seconds."""
-    times = sorted(sample.at for sample in history.samples if sample.at > history.ended_at)
+    ended_at = max(history.ends, default=0.0)
+    times = sorted(sample.at for sample in history.samples if sample.at > ended_at)
     return sum(later - sooner for sooner, later in pairwise(times) if later - sooner < _PAUSE_SECONDS)

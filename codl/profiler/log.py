@@ -14,7 +14,7 @@ from codl.cache.journal import Journal, read_journal
 from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
 
-_METHOD = 12
+_METHOD = 13
 """What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
@@ -69,8 +69,8 @@ class History:
     samples: list[Sample]
     references: list[Mapping[str, float]]
     """Quiet times in us of each complete campaign."""
-    ended_at: float
-    """When the last complete campaign ended, in seconds of the Unix epoch; 0 for none."""
+    ends: list[float]
+    """When each complete campaign ended, in seconds of the Unix epoch."""
     overheads: list[Overhead] = field(default_factory=list)
     """Each look at them, of all campaigns."""
     shared_caches: list[int] = field(default_factory=list)
@@ -176,13 +176,14 @@ def read_log(path: Path) -> History:
     references: list[Mapping[str, float]] = []
     overheads: list[Overhead] = []
     shared_caches: list[int] = []
-    ended_at = 0.0
+    ends: list[float] = []
     try:
         for told in read_journal(path):
             try:
                 if "end" in told:
+                    end = _positive({"end": told["end"]})["end"]
                     references.append(_positive(told["references"]))
-                    ended_at = float(told["end"])
+                    ends.append(end)
                 elif "overhead" in told:
                     overheads.append(_read_overhead(told["overhead"]))
                 elif "shared_cache_bytes" in told:
@@ -198,7 +199,7 @@ def read_log(path: Path) -> History:
     return History(
         samples=samples,
         references=references,
-        ended_at=ended_at,
+        ends=ends,
         overheads=overheads,
         shared_caches=shared_caches,
     )

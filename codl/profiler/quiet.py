@@ -41,7 +41,7 @@ Source:
     as ever: neither single ones nor the median of 100 tell. In a calm session 95 % of rounds of 160 readings
     have a percentile of at most 1.08 times the usual one.
 """
-_CROSSING, _NEAR_PERCENT = 1.3, 10
+MOST_CROSSING, _NEAR_PERCENT = 1.3, 10
 """By how many times what cores take from each other may take longer than in this percentile of rounds.
 
 Source:
@@ -146,7 +146,7 @@ class Distance:
         self._seconds.append(float(np.median(crossings)))
         nearest = float(np.percentile(self._seconds, _NEAR_PERCENT))
         is_hopeless = (
-            len(self._seconds) >= _HOPELESS and min(self._seconds) > _CROSSING * self.expected_seconds
+            len(self._seconds) >= _HOPELESS and min(self._seconds) > MOST_CROSSING * self.expected_seconds
         )
         self.near_seconds = nearest if is_hopeless else min(self.expected_seconds, nearest)
         return self._seconds[-1]
@@ -187,7 +187,7 @@ class Calm:
     def is_calm(self, mood: Mood) -> bool:
         """Return whether nothing slowed a round's cores, near each other, as far as is known by now."""
         return (
-            mood.crossing_seconds <= _CROSSING * self.distance.near_seconds
+            mood.crossing_seconds <= MOST_CROSSING * self.distance.near_seconds
             and mood.upper_seconds <= _CALM * self._usual_seconds
             and mood.sweep_seconds <= _SWEEP * self._usual_sweep_seconds
         )

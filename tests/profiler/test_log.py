@@ -50,7 +50,8 @@ def test_end_of_a_campaign_survives(tmp_path: Path) -> None:
     history = read_log(path)
 
     assert history.references == [{"compute": 1000.0, "memory": 2000.0}]
-    assert history.ended_at > 0
+    assert len(history.ends) == 1
+    assert history.ends[0] > 0
 
 
 def test_looks_at_overheads_survive(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_looks_at_shared_caches_survive(tmp_path: Path) -> None:
 
 
 def test_no_log_is_an_empty_one(tmp_path: Path) -> None:
-    assert read_log(tmp_path / "none") == History(samples=[], references=[], ended_at=0.0)
+    assert read_log(tmp_path / "none") == History(samples=[], references=[], ends=[])
 
 
 def test_cut_line_is_left_out_and_the_next_is_whole(tmp_path: Path) -> None:
@@ -107,6 +108,7 @@ def test_cut_line_is_left_out_and_the_next_is_whole(tmp_path: Path) -> None:
         '{"end": 1, "references": {"compute": -1}}',
         '{"end": 1, "references": {"compute": NaN}}',
         '{"end": "x", "references": {}}',
+        '{"end": NaN, "references": {}}',
     ],
 )
 def test_damaged_line_is_left_out(tmp_path: Path, line: str) -> None:
