@@ -64,9 +64,9 @@ def main() -> int:
     predictors = [_open_predictor(device, profiles[device.info.name]) for device in devices]
     surveys = [Survey(device) for device in devices]
     relatives = [_borrow(device, args.relative) for device in devices]
-    for survey, predictor in zip(surveys, predictors, strict=True):
+    for survey, each in zip(surveys, predictors, strict=True):
         survey.watch(_WATCH_SECONDS)
-        survey.expect([predictor.profile.reference_us])
+        survey.expect([each.profile.reference_us])
     names = args.networks.split(",")
     rng = np.random.default_rng(args.seed)
     drawn = rng.choice(names, size=args.chains if len(devices) == 2 else 0)
