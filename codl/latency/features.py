@@ -17,6 +17,7 @@ from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.latency.amounts.crossing import Crossing, list_apart, list_crossing
 from codl.latency.amounts.epilogues import PLAIN, Epilogues
 from codl.latency.amounts.far import list_far
+from codl.latency.amounts.halos import list_halos
 from codl.latency.amounts.lines import list_lines
 from codl.latency.amounts.taps import list_taps
 from codl.latency.amounts.tiles import list_tiles
@@ -156,6 +157,7 @@ def _list_amounts(
     work = count_work(batch, parameters, info) if counting is Counting.WORK else count_items(batch)
     groups = count_groups(batch)
     amounts: dict[str, Any] = {_LAUNCHES: np.ones(len(groups)), **list_traffic(batch, epilogues, info)}
+    amounts |= list_halos(batch, amounts["inputs"], info)
     if info.units > 1:
         amounts["woken"] = np.minimum(groups, info.units) - 1
     amounts |= work.units

@@ -11,6 +11,7 @@ from codl.ir.boxes import Boxes, Region
 from codl.ir.ops import Activation, ActivationKind, Epilogue, ResidualOrder
 from codl.latency.amounts.crossing import count_crossing, find_crossing
 from codl.latency.amounts.epilogues import PLAIN, Epilogues
+from codl.latency.amounts.halos import list_halos
 from codl.latency.amounts.tiles import list_tiles
 from codl.latency.amounts.traffic import count_constants, imbalance, list_traffic, miss_share
 from codl.latency.amounts.waves import split_waves
@@ -54,6 +55,22 @@ def test_bytes_read_are_inputs_constants_and_residual() -> None:
     assert plain["inputs"] + plain["constants"] == plain["read"]
     assert added["inputs"] + added["constants"] + added["residual"] == added["read"]
     assert added["residual"] == added["outputs"] == added["written"]
+
+
+@pytest.mark.parametrize("name", ["conv-large", "depthwise"])
+def test_two_cores_share_the_rows_that_windows_reach_beyond_their_own(name: str) -> None:
+    batch, _ = describe(name, 2, [0, 0, 0], [13, 1, 2])
+    inputs = np.array([300.0, 60.0, 80.0])
+
+    assert list_halos(batch, inputs, INFO)["halo_inputs"].tolist() == [40, 0, 40]
+    assert not list_halos(batch, inputs, replace(INFO, units=1))
+    assert not list_halos(batch, inputs, GPU)
+
+
+def test_products_of_matrices_share_no_rows() -> None:
+    batch, _ = describe("matrix-times-matrix", 1, [0], [50])
+
+    assert not list_halos(batch, np.ones(1), INFO)
 
 
 def test_only_cut_panels_leave_value_by_value() -> None:
