@@ -13,14 +13,14 @@ import numpy as np
 
 from codl.catalog.layers import Layer
 from codl.devices.opencl import Device
-from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Neighbour
+from codl.latency.profile import MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
 from codl.profiler.importance import Importance
 from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.placing import place_constants
 from codl.profiler.repeats import Repeats
-from codl.profiler.sessions import find_nearest, keep_near
+from codl.profiler.sessions import find_quietest, keep_near
 from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
 from codl.profiler.training import Lesson, find_repeatability, keep_valid, teach
@@ -129,15 +129,14 @@ class Campaign:
         references = self._quiet()
         found = references | self._survey.near_us()
         self._log.append_end(found)
-        sessions = [*self._references, found]
-        self._samples = keep_near(self._samples, [*self._ends, inf], sessions)
+        self._samples = keep_near(self._samples, [*self._ends, inf], [*self._references, found])
         lessons = teach(self._samples, references, self.device.info)
         profile = DeviceProfile(
             info=self.device.info,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=self._used() * self._budget,
             repeatability_pm10=find_repeatability(self._samples, references),
-            reference_us=references | find_nearest(sessions),
+            reference_us=references,
             bandwidth_bytes_per_us=STREAM_BYTES / references[MEMORY],
             shared_cache_bytes=self._shared_cache_bytes(),
             launch_us=median(one.launch_us for one in self._overheads),
@@ -246,9 +245,8 @@ class Campaign:
         return min(1.0, (time.monotonic() - self._start) / self._budget)
 
     def _quiet(self) -> dict[str, float]:
-        """Return the references' times in the quietest session that is known."""
-        known = [*self._references, self._survey.quiet_us()]
-        return {name: min(one[name] for one in known if name in one) for name in (COMPUTE, MEMORY)}
+        """Return what `Survey.quiet_us` and `near_us` say in the quietest session that is known."""
+        return find_quietest([*self._references, self._survey.quiet_us() | self._survey.near_us()])
 
 
 def _find_spent(history: History) -> float:

@@ -3,11 +3,11 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import compress
 
-from codl.latency.profile import COMPUTE
 from codl.profiler.log import Sample
 from codl.profiler.quiet import MOST_CROSSING
-from codl.profiler.survey import CROSSING
+from codl.profiler.survey import find_distance
 
 _ENOUGH = 0.5
 """Share of a row's samples that have to be left."""
@@ -30,19 +30,24 @@ def keep_near(
         ends: When each session ended, in seconds of the Unix epoch, in order; later samples are kept.
         references: What references and copies between near cores took in each.
     """
-    crossings = [one[CROSSING] / one[COMPUTE] if CROSSING in one else 0.0 for one in references]
-    most = MOST_CROSSING * min(filter(None, crossings), default=0.0)
-    are_near = [crossing <= most for crossing in crossings] + [True]
-    near = [sample for sample in samples if are_near[bisect_left(ends, sample.at)]]
-    left, before = (Counter(sample.row for sample in kept) for kept in (near, samples))
-    poor = {row for row, count in before.items() if left[row] < _ENOUGH * count}
-    return [s for s in samples if s.row in poor or are_near[bisect_left(ends, s.at)]]
+    distances = [find_distance(one) for one in references]
+    most = MOST_CROSSING * min(filter(None, distances), default=0.0)
+    do_count = [distance <= most for distance in distances] + [True]
+    are_near = [do_count[bisect_left(ends, sample.at)] for sample in samples]
+    rows = Counter(sample.row for sample in samples)
+    left = Counter(sample.row for sample in compress(samples, are_near))
+    return [
+        sample
+        for sample, is_near in zip(samples, are_near, strict=True)
+        if is_near or left[sample.row] < _ENOUGH * rows[sample.row]
+    ]
 
 
-def find_nearest(references: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return what copies between near cores take by all sessions, by name; nothing where there is one core.
+def find_quietest(references: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the least that references, and copies between near cores, took in any session, by name.
 
     Args:
         references: As above.
     """
-    return {CROSSING: min(near)} if (near := [one[CROSSING] for one in references if CROSSING in one]) else {}
+    names = dict.fromkeys(name for one in references for name in one)
+    return {name: min(one[name] for one in references if name in one) for name in names}

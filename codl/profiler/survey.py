@@ -215,9 +215,9 @@ class Survey:
         Args:
             known: What `quiet_us` and `near_us` said at the end of each.
         """
-        nearest = [one[CROSSING] / one[COMPUTE] for one in known if CROSSING in one]
-        if nearest and self._crossing is not None:
-            self.distance.expected_seconds = min(nearest) * self._find_reference_seconds()
+        nearest = min(filter(None, map(find_distance, known)), default=None)
+        if nearest is not None and self._crossing is not None:
+            self.distance.expected_seconds = nearest * self._find_reference_seconds()
 
     def look(self, count: int) -> Looks:
         """Return what the probes of memory take now.
@@ -299,6 +299,11 @@ class Survey:
             are_constants_far=case.are_constants_far,
             is_chosen=entry.task.is_chosen,
         )
+
+
+def find_distance(known: Mapping[str, float]) -> float:
+    """Return what copies between near cores took in a session, in compute-bound references; 0 of one core."""
+    return known[CROSSING] / known[COMPUTE] if CROSSING in known else 0.0
 
 
 def count_walk(memory_bytes: float) -> int:

@@ -1,7 +1,7 @@
 """Sessions whose cores are far from each other count where nothing better is known."""
 
 from codl.profiler.log import Sample
-from codl.profiler.sessions import find_nearest, keep_near
+from codl.profiler.sessions import find_quietest, keep_near
 
 NEAR, FAR = {"compute": 80.0, "crossing": 7.0}, {"compute": 80.0, "crossing": 10.0}
 
@@ -47,5 +47,5 @@ def test_one_core_has_no_distance() -> None:
 
 
 def test_nearest_cores_of_all_sessions_are_known() -> None:
-    assert find_nearest([FAR, NEAR, {"compute": 80.0}]) == {"crossing": 7.0}
-    assert find_nearest([{"compute": 80.0}]) == {}
+    assert find_quietest([FAR, NEAR, {"compute": 79.0}]) == {"compute": 79.0, "crossing": 7.0}
+    assert find_quietest([{"compute": 80.0}]) == {"compute": 80.0}
