@@ -9,13 +9,11 @@ import numpy as np
 from codl.profiler.log import Sample
 from codl.profiler.samples import restore_case
 from codl.profiler.survey import Task
-from codl.profiler.training import keep_settled
+from codl.profiler.training import UNSETTLED, keep_settled
 from codl.profiler.workload import RowWork
 
 _EVERY = 8
 """Of so many cases one is measured again, and one that did not settle: some moments are calm at any time."""
-UNSETTLED = 0.025
-"""Standard error, relative, of a time beyond which it is taken once more."""
 
 
 class Repeats:

@@ -21,9 +21,8 @@ from codl.latency.predictor import Predictor
 from codl.profiler.campaign import Campaign, Outcome
 from codl.profiler.case import Case, PreparedCase
 from codl.profiler.log import SampleLog, read_log
-from codl.profiler.repeats import UNSETTLED
 from codl.profiler.survey import Survey
-from codl.profiler.training import keep_valid
+from codl.profiler.training import UNSETTLED, keep_valid
 from codl.profiler.workload import load_pairs, load_workload, share_out
 from tests.processes import clean_environment
 from tests.profiler.layers import small_layers

@@ -30,7 +30,7 @@ def teach(work: RowWork, us: float) -> Lesson:
         errors=np.zeros(0),
         unseen_us=np.zeros(0),
     )
-    return Lesson(row=work.row, fitted=fitted, samples=(), us=np.zeros(0))
+    return Lesson(row=work.row, fitted=fitted, samples=(), us=np.zeros(0), spreads=np.zeros(0))
 
 
 def find_shares(times: Mapping[str, float]) -> dict[str, float]:

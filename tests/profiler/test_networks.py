@@ -38,7 +38,13 @@ def lesson(unseen: list[float], *, cut: bool = False) -> Lesson:
         errors=np.zeros(3),
         unseen_us=np.array(unseen),
     )
-    return Lesson(row=IMPLEMENTATIONS[0], fitted=fitted, samples=samples, us=np.array([10.0, 20.0, 40.0]))
+    return Lesson(
+        row=IMPLEMENTATIONS[0],
+        fitted=fitted,
+        samples=samples,
+        us=np.array([10.0, 20.0, 40.0]),
+        spreads=np.zeros(3),
+    )
 
 
 def test_sums_count_layers_as_often_as_networks_use_them() -> None:
