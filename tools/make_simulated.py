@@ -30,7 +30,7 @@ from codl.latency.linear import LinearModel
 from codl.latency.profile import DeviceProfile, Meeting, Neighbour, Origin, Quality, RowModel
 from codl.latency.store import SIMULATED
 from codl.machine import DeviceInfo, DeviceKind
-from codl.profiler.fit import solve_non_negative
+from codl.profiler.regression import solve_non_negative
 from codl.profiler.workload import load_workload
 
 NETWORKS = ("retinaface", "yolov2", "vgg16", "posenet", "fast_style_transfer")

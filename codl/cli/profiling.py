@@ -21,10 +21,10 @@ from codl.latency.profile import DeviceKey, DeviceProfile, Quality, RowModel
 from codl.latency.store import find_profile, user_folder
 from codl.machine import DeviceInfo
 from codl.profiler.campaign import Campaign, Outcome, Report
-from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
 from codl.profiler.networks import sum_networks
 from codl.profiler.pairs import Acquaintance
+from codl.profiler.regression import check_installed
 from codl.profiler.workload import load_pairs, load_workload, share_out
 
 DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0

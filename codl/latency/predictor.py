@@ -16,11 +16,11 @@ from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
 from codl.ir.graph import NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Epilogue
-from codl.latency.amounts.crossing import Crossing, count_crossing, find_crossing
+from codl.latency.amounts.crossing import Crossing, count_crossing, find_crossing, find_cut
 from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.amounts.far import count_network_constants, find_far_share
 from codl.latency.features import FLOPS, Counting, Features, extract_features, stage_of
-from codl.latency.known import mark_node
+from codl.latency.known import find_factors, mark_node
 from codl.latency.profile import (
     NO_COHERENCE,
     NO_HOST_COHERENCE,
@@ -116,7 +116,14 @@ class Predictor:
             )
         batches = chosen.implementation.describe(node, graph, boxes, self.info, chosen.parameters)
         crossing = find_crossing(node, graph, boxes)
-        found = self.predict_launches(chosen, batches, node.epilogue, layer=(node, graph), crossing=crossing)
+        found = self.predict_launches(
+            chosen,
+            batches,
+            node.epilogue,
+            layer=(node, graph),
+            crossing=crossing,
+            is_cut=find_cut(boxes, graph.shape(node.output)),
+        )
         if not is_empty.any():
             return found
         return replace(
@@ -133,6 +140,7 @@ class Predictor:
         *,
         layer: tuple[Node, Graph] | None = None,
         crossing: Crossing | None = None,
+        is_cut: npt.NDArray[np.bool_] | None = None,
     ) -> Prediction:
         """Return the times of launches that follow each other, for many candidates.
 
@@ -142,6 +150,7 @@ class Predictor:
             epilogue: What is done to the results.
             layer: The node that they compute, with where its shapes are found; it may have been measured.
             crossing: How far apart their data lie; None for what is computed whole.
+            is_cut: [count] Which candidates have some of the channels only; none by default.
 
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
@@ -160,7 +169,9 @@ class Predictor:
         taken = selection.implementation.taken
         marks = () if layer is None else (mark_node(*layer, selection.parameters, taken=taken),)
         counts = (len(batches[0].global_size),) * len(marks)
-        times = self.predict_times(name, features, np.asarray(launches), marks=marks, counts=counts)
+        times = self.predict_times(
+            name, features, np.asarray(launches), marks=marks, counts=counts, is_cut=is_cut
+        )
         model = self._find_row(name).model
         return Prediction(
             us=times.us,
@@ -177,6 +188,7 @@ class Predictor:
         *,
         marks: Sequence[str] = (),
         counts: Sequence[int] = (),
+        is_cut: npt.NDArray[np.bool_] | None = None,
     ) -> AloneTimes:
         """Return the times of candidates whose features are known already.
 
@@ -186,6 +198,7 @@ class Predictor:
             launches: [count] How many they are.
             marks: Of the layers that candidates are slices of, one layer's candidates after the other's.
             counts: How many candidates each layer has.
+            is_cut: [count] Which candidates have some of the channels only; none by default.
 
         Raises:
             ProfileError: The implementation has no predictor, or one of another source.
@@ -194,8 +207,8 @@ class Predictor:
         self._check_stages(name, features, known)
         kernel_us = known.model.predict_launches_us(features)
         if known.layers and marks:
-            logs = [known.layers.get(mark, 0.0) for mark in marks]
-            kernel_us = kernel_us * np.repeat(np.exp(logs), counts)
+            some = np.zeros(len(kernel_us), bool) if is_cut is None else is_cut
+            kernel_us = kernel_us * find_factors(known.layers, marks, counts, some)
         moving_us = features.moved_bytes / self.profile.bandwidth_bytes_per_us
         return AloneTimes(
             us=kernel_us + launches * self.profile.launch_us,

@@ -15,8 +15,21 @@ from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.latency import features
-from codl.latency.amounts import crossing, epilogues, far, lines, taps, tiles, traffic, waves, work
+from codl.latency.amounts import (
+    crossing,
+    epilogues,
+    far,
+    halos,
+    lines,
+    pooling,
+    taps,
+    tiles,
+    traffic,
+    waves,
+    work,
+)
 from codl.latency.features import Counting
+from codl.latency.known import Effect
 from codl.latency.linear import LinearModel
 from codl.machine import DeviceInfo
 
@@ -26,7 +39,20 @@ COMPUTE, MEMORY = "compute", "memory"
 Slowdown = tuple[tuple[float, float], tuple[float, float]]
 """[own work][the other's work], each compute-bound or memory-bound: time beside the other over time alone."""
 KIB = 1024
-_COUNTING = (features, crossing, epilogues, far, lines, taps, tiles, traffic, waves, work)
+_COUNTING = (
+    features,
+    crossing,
+    epilogues,
+    far,
+    halos,
+    lines,
+    pooling,
+    taps,
+    tiles,
+    traffic,
+    waves,
+    work,
+)
 """Modules that say what the time of a launch depends on."""
 _FACTS = (
     "driver",
@@ -107,8 +133,8 @@ class RowModel:
     model: LinearModel
     quality: Quality
     """For layers that nobody measured."""
-    layers: Mapping[str, float] = field(default_factory=dict)
-    """Mark of a layer that was measured itself -> logarithm of its time over the model's."""
+    layers: Mapping[str, Effect] = field(default_factory=dict)
+    """Mark of a layer that was measured itself -> what it takes over the model's time."""
     known: Quality | None = None
     """For other slices of layers that were measured; None where nobody knows."""
     doubt: float | None = None
@@ -301,7 +327,8 @@ def _tell(value: Any, words: list[str], numbers: list[float]) -> None:
                 _tell(one, words, numbers)
     elif isinstance(value, dict):
         words += [f"{len(value)}", *value]
-        numbers += value.values()
+        for effect in value.values():
+            numbers += (effect.whole, effect.cut)
     else:
         for name in value.__slots__:
             _tell(getattr(value, name), words, numbers)

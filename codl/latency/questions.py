@@ -17,7 +17,7 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph
 from codl.ir.regions import OutputBoxes
 from codl.ir.stacking import Stack, find_stacked_sort, repeat_all, stack_nodes
-from codl.latency.amounts.crossing import Crossing, find_crossing, join_crossings
+from codl.latency.amounts.crossing import Crossing, find_crossing, find_cut, join_crossings
 from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.arithmetic import predict_arithmetic
 from codl.latency.features import count_totals, extract_features, find_active
@@ -96,15 +96,16 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
                 far_share=far_shares[first],
                 wanted=frozenset(feature for row in known for feature in row.model.features),
             )
-        marks = [""] * len(asked)
+        marks, is_cut = [""] * len(asked), None
         if any(row.layers for row in known):
             taken = selections[0].implementation.taken
             pairs = zip(asked, selections, strict=True)
             marks = [mark_node(question.node, graph, one.parameters, taken=taken) for question, one in pairs]
+            is_cut = _find_cut(group.outs)
         launches, places = _count_launches(batches), _list_places(group.questions, starts)
         for device in group.devices:
             predictor = predictors[device]
-            mine = predictor.predict_times(name, features, launches, marks=marks, counts=sizes)
+            mine = predictor.predict_times(name, features, launches, marks=marks, counts=sizes, is_cut=is_cut)
             us[device, places] = mine.us
             memory_us[device, places] = mine.us * mine.memory_share
             doubts = {mark: predictor.find_uncertainty(name, mark) for mark in set(marks)}
@@ -136,6 +137,10 @@ def _asks_for_pieces(row: RowModel) -> bool:
 
 def _find_crossing(outs: Sequence[tuple[Stack, Boxes]]) -> Crossing:
     return join_crossings([find_crossing(stack.node, stack.graph, out) for stack, out in outs])
+
+
+def _find_cut(outs: Sequence[tuple[Stack, Boxes]]) -> npt.NDArray[np.bool_]:
+    return np.concatenate([find_cut(out, stack.graph.shape(stack.node.output)) for stack, out in outs])
 
 
 def _describe(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
+from codl.latency.amounts.crossing import find_cut
 from codl.latency.known import mark_layer
 from codl.latency.predictor import Predictor
 from codl.profiler.case import Case
@@ -118,7 +119,8 @@ def _predict_us(predictor: Predictor, case: Case) -> float:
     features = describe_boxes(case.layer, selection, box, predictor.info, are_constants_far=is_far)
     mark = mark_layer(case.layer, tuple(sorted(selection.parameters.items())))
     name = selection.implementation.name
-    found = predictor.predict_times(name, features, np.zeros(1), marks=(mark,), counts=(1,))
+    is_cut = find_cut(box, case.layer.output)
+    found = predictor.predict_times(name, features, np.zeros(1), marks=(mark,), counts=(1,), is_cut=is_cut)
     return max(float(found.us[0]), 1e-3)
 
 

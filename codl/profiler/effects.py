@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from codl.latency.known import Effect
+
 Series = npt.NDArray[np.float64]
 _LEAST_WITHIN, _LEAST_BETWEEN = 0.04, 0.02
 """Standard deviations: measurements are no better, and no model of ours is."""
@@ -36,7 +38,7 @@ def find_effects(residuals: Series, groups: Sequence[str]) -> dict[str, float]:
     names, inverse, found = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
     counts = found.astype(np.float64)
     clipped = np.clip(residuals, -_CLIPPED, _CLIPPED)
-    middles = np.array([np.median(clipped[inverse == place]) for place in range(len(names))])
+    middles = _find_medians(clipped, inverse, found)
     within = _find_within(clipped - middles[inverse], counts[inverse])
     between = max(
         _find_deviation(middles) ** 2 - within**2 / max(counts.sum() / max(len(counts), 1), 1.0),
@@ -44,6 +46,33 @@ def find_effects(residuals: Series, groups: Sequence[str]) -> dict[str, float]:
     )
     shrunk = middles * counts / (counts + within**2 / between)
     return dict(zip(names.tolist(), shrunk.tolist(), strict=True))
+
+
+def find_layer_effects(
+    residuals: Series, groups: Sequence[str], is_cut: npt.NDArray[np.bool_]
+) -> dict[str, Effect]:
+    """Return by layer what its slices take over the model's time, those with all channels and others.
+
+    What both have in common is found from all samples, and from those of either sort what it takes beyond.
+
+    Args:
+        residuals: As in `find_effects`.
+        groups: As in `find_effects`.
+        is_cut: [samples] Which are of slices with some of the channels only.
+
+    Source:
+        Logs of a Zen 3, Intel's driver and PoCL by one core each, then by both cores. By one effect a layer
+        91.7, 90.4, 88.1 and 87.8 % of slices of known layers are predicted within 10 %, by two 92.0, 90.9,
+        88.1 and 88.1; of concatenations 76, 79, 71 and 68 %, by two 80, 80, 73 and 70.
+    """
+    layers = np.asarray(groups)
+    shared = find_effects(residuals, groups)
+    rest = residuals - np.array([shared[layer] for layer in layers.tolist()])
+    whole, cut = (find_effects(rest[some], layers[some].tolist()) for some in (~is_cut, is_cut))
+    return {
+        layer: Effect(both + whole.get(layer, 0.0), both + cut.get(layer, 0.0))
+        for layer, both in shared.items()
+    }
 
 
 def find_spread(residuals: Series, groups: Sequence[str]) -> float | None:
@@ -62,6 +91,19 @@ def find_spread(residuals: Series, groups: Sequence[str]) -> float | None:
         return None
     away = clipped - (sums - clipped) / np.maximum(others, 1)
     return float(np.percentile(np.abs(away[is_one_of_some]), TWO_OF_THREE))
+
+
+def _find_medians(values: Series, inverse: npt.NDArray[np.intp], counts: npt.NDArray[np.intp]) -> Series:
+    """Return the median of each group's values, [groups].
+
+    Args:
+        values: [samples]
+        inverse: [samples] The number of the group that each is of.
+        counts: [groups] Its values, one at least.
+    """
+    ordered = values[np.lexsort((values, inverse))]
+    first = np.cumsum(counts) - counts
+    return np.asarray((ordered[first + (counts - 1) // 2] + ordered[first + counts // 2]) / 2)
 
 
 def _find_within(differences: Series, counts: Series) -> float:

@@ -9,9 +9,9 @@ import numpy as np
 from codl.catalog.layers import Layer
 from codl.ir.boxes import Boxes
 from codl.latency.features import Features
-from codl.latency.known import mark_layer
+from codl.latency.known import NO_EFFECT, mark_layer
 from codl.machine import DeviceInfo
-from codl.profiler.fit import predict
+from codl.profiler.regression import predict
 from codl.profiler.samples import describe_boxes
 from codl.profiler.training import Lesson
 from codl.profiler.workload import RowWork, select
@@ -79,4 +79,4 @@ def _predict(whole: _Whole, lesson: Lesson) -> float:
     """Return what a layer takes, in us, its own effect included."""
     model = lesson.fitted.model
     plain = predict(model, model.features, whole.features.select(model.features))[0]
-    return float(plain * np.exp(lesson.fitted.effects.get(whole.mark, 0.0)))
+    return float(plain * np.exp(lesson.fitted.effects.get(whole.mark, NO_EFFECT).whole))

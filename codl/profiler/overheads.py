@@ -18,9 +18,9 @@ from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
 from codl.latency.linear import LinearModel
-from codl.profiler.fit import fit_linear
 from codl.profiler.guard import Guard
 from codl.profiler.log import Overhead
+from codl.profiler.regression import fit_linear
 from codl.profiler.watch import Watch
 
 _FEW, _MANY = 16, 40

@@ -12,6 +12,7 @@ from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.ir.boxes import Boxes, Region
+from codl.latency.amounts.crossing import find_cut
 from codl.latency.features import Counting, Features
 from codl.latency.known import mark_layer
 from codl.latency.profile import RowModel, digest_implementation, digest_launches
@@ -136,6 +137,7 @@ def _teach_row(
         flops=np.concatenate([one.flops for one in features]),
         groups=[json.dumps(sample.layer) for sample in ordered],
         layers=[mark for group in _group(ordered) for mark in [mark_sample(group[0])] * len(group)],
+        is_cut=np.concatenate([_find_cut(group) for group in _group(ordered)]),
         is_chosen=np.array([sample.is_chosen for sample in ordered]),
         is_examined=is_examined,
     )
@@ -176,8 +178,17 @@ def _group(ordered: Sequence[Sample]) -> list[list[Sample]]:
 def _describe(samples: Sequence[Sample], row: Implementation, info: DeviceInfo) -> Features:
     layer = parse_layer(samples[0].layer)
     selection = Selection(implementation=row, parameters=samples[0].parameters)
-    boxes = Boxes.of([Region(s.begin, s.end) for s in samples])
-    return describe_boxes(layer, selection, boxes, info, are_constants_far=samples[0].are_constants_far)
+    return describe_boxes(
+        layer, selection, _list_boxes(samples), info, are_constants_far=samples[0].are_constants_far
+    )
+
+
+def _find_cut(samples: Sequence[Sample]) -> npt.NDArray[np.bool_]:
+    return find_cut(_list_boxes(samples), parse_layer(samples[0].layer).output)
+
+
+def _list_boxes(samples: Sequence[Sample]) -> Boxes:
+    return Boxes.of([Region(sample.begin, sample.end) for sample in samples])
 
 
 @cache

@@ -12,6 +12,7 @@ from codl.assets import profiles_dir
 from codl.errors import ProfileError
 from codl.latency.features import Counting
 from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
+from codl.latency.known import Effect
 from codl.latency.profile import Origin
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import QUALITY, make_profile
@@ -37,7 +38,9 @@ def test_profile_survives_its_files(folder: Path) -> None:
 
 def test_known_layers_survive_their_files(tmp_path: Path) -> None:
     profile = make_profile(device_info(8))
-    row = replace(profile.rows[ROW], layers={MARK: 0.125, "f" * 10: -0.5}, known=QUALITY)
+    row = replace(
+        profile.rows[ROW], layers={MARK: Effect(0.125, -0.25), "f" * 10: Effect(-0.5, -0.5)}, known=QUALITY
+    )
     row = replace(row, doubt=0.25, known_doubt=0.0625, counting=Counting.WORK, is_carried=True)
     taught = profile.with_rows({ROW: row})
     save_profile(taught, tmp_path)
@@ -52,7 +55,16 @@ def test_layers_of_older_files_are_read(folder: Path) -> None:
     told["rows"][ROW]["layers"] = {MARK: 0.125, "f" * 10: -0.5}
     path.write_text(json.dumps(told))
 
-    assert load_profile(folder).rows[ROW].layers == {MARK: 0.125, "f" * 10: -0.5}
+    assert load_profile(folder).rows[ROW].layers == {MARK: Effect(0.125, 0.125), "f" * 10: Effect(-0.5, -0.5)}
+
+
+def test_layers_with_one_number_for_all_slices_are_read(folder: Path) -> None:
+    path = folder / PREDICTORS_FILE
+    told = json.loads(path.read_text())
+    told["rows"][ROW]["layers"] = {"marks": MARK, "thousandths": [125]}
+    path.write_text(json.dumps(told))
+
+    assert load_profile(folder).rows[ROW].layers == {MARK: Effect(0.125, 0.125)}
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
@@ -172,6 +184,10 @@ def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
         _set("rows", ROW, "layers", value={f"{place:010x}": 0.0 for place in range(5000)}),
         _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [1, 2]}),
         _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": None}),
+        _set("rows", ROW, "layers", value={"marks": MARK}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "cut_thousandths": [1]}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [1], "cut_thousandths": []}),
+        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [1], "cut_thousandths": [9999]}),
         _set("rows", ROW, "layers", value={"marks": [MARK], "thousandths": [1]}),
         _set("rows", ROW, "layers", value={"marks": MARK + MARK, "thousandths": [1, 2]}),
         _set("rows", ROW, "layers", value={"marks": MARK[:-1], "thousandths": [1]}),

@@ -9,7 +9,7 @@ import pytest
 from codl.catalog.choose import choose
 from codl.errors import ProfileError
 from codl.ir.boxes import Boxes, Region
-from codl.latency.known import mark_node
+from codl.latency.known import Effect, mark_node
 from codl.latency.linear import LinearModel
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Origin
@@ -77,22 +77,22 @@ def test_slice_unlike_all_samples_is_flagged(predictor: Predictor) -> None:
 def test_slices_of_a_measured_layer_take_what_it_was_seen_to_take(predictor: Predictor) -> None:
     node, graph = CONV.node, CONV.graph
     whole = Region.whole(graph.shape(node.output))
-    boxes = Boxes.of([whole, whole.cut(2, 0, 3)])
+    boxes = Boxes.of([whole, whole.cut(2, 0, 3), whole.cut(1, 0, 1)])
     chosen = predictor.choose(node, graph)
     row = predictor.profile.rows[chosen.implementation.name]
     mark = mark_node(node, graph, chosen.parameters)
-    sure = replace(row, layers={mark: log(1.5)}, known=replace(row.quality, rmspe=0.02))
+    sure = replace(row, layers={mark: Effect(log(1.5), log(2.5))}, known=replace(row.quality, rmspe=0.02))
     taught = Predictor(predictor.profile.with_rows({chosen.implementation.name: sure}), INFO)
 
     plain, known = (one.predict(node, graph, boxes) for one in (predictor, taught))
 
     launch_us = predictor.profile.launch_us
-    assert known.us - launch_us == pytest.approx(1.5 * (plain.us - launch_us))
+    assert known.us - launch_us == pytest.approx([1.5, 1.5, 2.5] * (plain.us - launch_us))
     assert (plain.uncertainty, known.uncertainty) == (row.quality.rmspe, 0.02)
 
 
 def test_uncertainty_is_what_two_of_three_stay_within_where_that_is_known() -> None:
-    row = replace(make_profile(INFO).rows["conv2d_gemm__buffer"], layers={"0" * 10: 0.1})
+    row = replace(make_profile(INFO).rows["conv2d_gemm__buffer"], layers={"0" * 10: Effect(0.1, 0.1)})
     told = replace(row, known=replace(row.quality, rmspe=9.0), doubt=0.05, known_doubt=0.03)
 
     assert [told.find_uncertainty(mark) for mark in ("", "0" * 10)] == [0.05, 0.03]

@@ -16,7 +16,7 @@ from codl.ir.regions import OutputBoxes, Region, input_boxes
 from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.amounts.epilogues import Epilogues
 from codl.latency.features import Counting, extract_features
-from codl.latency.known import mark_node
+from codl.latency.known import Effect, mark_node
 from codl.latency.linear import LinearModel
 from codl.latency.predictor import Predictor
 from codl.latency.question import Question
@@ -33,11 +33,11 @@ def _predictor(info: DeviceInfo) -> Predictor:
     """Return a predictor that has measured every second node of the graph itself."""
     profile = make_profile(info)
     predictor = Predictor(profile, info)
-    layers: dict[str, dict[str, float]] = {}
+    layers: dict[str, dict[str, Effect]] = {}
     for place, node in enumerate(GRAPH.nodes[::2]):
         chosen = predictor.choose(node, GRAPH)
         mark = mark_node(node, GRAPH, chosen.parameters)
-        layers.setdefault(chosen.implementation.name, {})[mark] = 0.01 * place
+        layers.setdefault(chosen.implementation.name, {})[mark] = Effect(0.01 * place, 0.02 * place)
     known = replace(QUALITY, rmspe=0.01)
     rows = {name: replace(profile.rows[name], layers=found, known=known) for name, found in layers.items()}
     return Predictor(profile.with_rows(rows), info)

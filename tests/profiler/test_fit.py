@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codl.errors import ProfileError
-from codl.profiler.fit import fit_linear, fit_row, share_within, solve_non_negative, split, split_examined
+from codl.profiler.fit import fit_row, share_within, split, split_examined
+from codl.profiler.regression import fit_linear, predict, solve_non_negative
 from tests.processes import run_python
 
 RNG = np.random.default_rng(1)
@@ -131,7 +132,14 @@ def test_baseline_of_flops_does_worse_on_memory_bound_work() -> None:
 
     groups = [str(place) for place in range(200)]
     fitted = fit_row(
-        NAMES, values, us, flops=values[:, 1], groups=groups, layers=groups, is_chosen=np.zeros(200, bool)
+        NAMES,
+        values,
+        us,
+        flops=values[:, 1],
+        groups=groups,
+        layers=groups,
+        is_cut=np.zeros(200, bool),
+        is_chosen=np.zeros(200, bool),
     )
 
     assert fitted.quality.pm5 == fitted.quality.pm10 == 1.0
@@ -153,6 +161,7 @@ def test_chosen_samples_examine_nobody() -> None:
         flops=values[:, 1],
         groups=[str(place) for place in range(200)],
         layers=[str(place) for place in range(200)],
+        is_cut=np.zeros(200, bool),
         is_chosen=chosen,
     )
 
@@ -166,7 +175,14 @@ def test_few_samples_are_examined_by_several_splits() -> None:
     groups = [str(place) for place in range(60)]
 
     fitted = fit_row(
-        NAMES, values, us, flops=values[:, 1], groups=groups, layers=groups, is_chosen=np.zeros(60, bool)
+        NAMES,
+        values,
+        us,
+        flops=values[:, 1],
+        groups=groups,
+        layers=groups,
+        is_cut=np.zeros(60, bool),
+        is_chosen=np.zeros(60, bool),
     )
 
     assert fitted.quality.samples == 18
@@ -180,7 +196,14 @@ def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> Non
     us = values @ [5.0, 1e-3, 1e-4] * np.repeat(RNG.uniform(0.7, 1.4, 100), 4)
 
     fitted = fit_row(
-        NAMES, values, us, flops=values[:, 1], groups=layers, layers=layers, is_chosen=np.zeros(400, bool)
+        NAMES,
+        values,
+        us,
+        flops=values[:, 1],
+        groups=layers,
+        layers=layers,
+        is_cut=np.zeros(400, bool),
+        is_chosen=np.zeros(400, bool),
     )
 
     assert fitted.quality.pm10 < 0.6
@@ -193,6 +216,38 @@ def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> Non
     assert len(fitted.effects) == 100
 
 
+def test_what_layers_take_beyond_does_not_blur_the_model() -> None:
+    values, no = work(360), np.zeros(360, bool)
+    layers = [str(place // 30) for place in range(360)]
+    true = values @ [5.0, 1e-3, 1e-4]
+    us = true * np.repeat(RNG.uniform(0.7, 1.4, 12), 30)
+
+    fitted = fit_row(NAMES, values, us, flops=true, groups=layers, layers=layers, is_cut=no, is_chosen=no)
+    plain = fit_linear(NAMES, values, us)
+
+    spreads = [np.std(np.log(predict(model, NAMES, values) / true)) for model in (fitted.model, plain)]
+    assert spreads[0] < 0.7 * spreads[1]
+
+
+def test_slices_cut_between_channels_have_effects_of_their_own() -> None:
+    values, is_cut = work(800), np.arange(800) % 2 > 0
+    layers = [str(place // 16) for place in range(800)]
+    own = RNG.uniform(0.7, 1.4, (50, 2)).repeat(8, axis=0).reshape(800)
+
+    fitted = fit_row(
+        NAMES,
+        values,
+        values @ [5.0, 1e-3, 1e-4] * own,
+        flops=values[:, 1],
+        groups=layers,
+        layers=layers,
+        is_cut=is_cut,
+        is_chosen=np.zeros(800, bool),
+    )
+
+    assert fitted.known.pm10 > 0.9
+
+
 def test_sessions_do_without_scikit_learn() -> None:
     done = run_python(
         "-W", "ignore", "-c", "import sys, codl, codl.cli.main; assert 'sklearn' not in sys.modules"
@@ -202,7 +257,7 @@ def test_sessions_do_without_scikit_learn() -> None:
 
 
 def test_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codl.profiler.fit.LinearRegression", None)
+    monkeypatch.setattr("codl.profiler.regression.LinearRegression", None)
 
     with pytest.raises(ProfileError, match=r"scikit-learn.*pip install codl\[profile\]"):
         fit_linear(NAMES, work(20), np.ones(20))

@@ -8,6 +8,7 @@ import numpy as np
 
 from codl.catalog.layers import Layer
 from codl.catalog.table import IMPLEMENTATIONS
+from codl.latency.known import Effect
 from codl.latency.linear import LinearModel
 from codl.latency.profile import Quality
 from codl.profiler.fit import Fitted
@@ -19,12 +20,12 @@ from tests.profiler.test_log import sample
 
 def learn(layers: Sequence[Layer], spreads: Sequence[float], effects: Sequence[float]) -> Lesson:
     """Return a lesson of samples of some layers, of which later ones are predicted worse."""
-    count = len(layers)
+    count, own = len(layers), [Effect(effect, effect) for effect in effects]
     samples = tuple(replace(sample(layer.key), layer=json.loads(layer.key)) for layer in layers)
     quality = Quality(samples=1, pm5=1.0, pm10=1.0, rmspe=0.0, flops_pm10=0.0)
     fitted = Fitted(
         model=LinearModel(features=("launches",), coefficients=(1.0,), low=(1.0,), high=(1.0,)),
-        effects=dict(zip(map(mark_sample, samples), effects, strict=True)),
+        effects=dict(zip(map(mark_sample, samples), own, strict=True)),
         quality=quality,
         known=quality,
         errors=np.arange(count) / count,
@@ -44,7 +45,7 @@ def test_layers_of_networks_leave_marks_and_their_relatives_none() -> None:
     relative = replace(real, output=(*real.output[:-1], real.output[-1] + 977))
     lesson = learn((real, relative), spreads=(0.0, 0.0), effects=(0.1, 0.2))
 
-    assert lesson.model.layers == {mark_sample(lesson.samples[0]): 0.1}
+    assert lesson.model.layers == {mark_sample(lesson.samples[0]): Effect(0.1, 0.1)}
 
 
 def test_worst_is_what_settled_where_anything_did() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 
 from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
@@ -54,10 +55,7 @@ def count_crossing(tensors: Iterable[tuple[Boxes, Shape]]) -> Crossing:
     """
     pieces, span, begun = [], [], []
     for boxes, shape in tensors:
-        axis = _CHANNELS if len(shape) == _IMAGE_RANK else len(shape) - 1
-        extent = boxes.extent
-        taken = extent[:, axis] if len(shape) else np.ones(len(extent), np.int64)
-        whole = shape[axis] if len(shape) else 1
+        taken, whole = _count_channels(boxes, shape)
         lines = boxes.size / np.maximum(taken, 1)
         pieces.append(lines * (taken < whole))
         begun.append(pieces[-1] * np.minimum(np.ceil(taken / LINE_FLOATS), _UNFETCHED))
@@ -65,6 +63,25 @@ def count_crossing(tensors: Iterable[tuple[Boxes, Shape]]) -> Crossing:
     return Crossing(
         pieces=reduce(np.add, pieces), span_bytes=reduce(np.add, span), piece_lines=reduce(np.add, begun)
     )
+
+
+def find_cut(out: Boxes, shape: Shape) -> npt.NDArray[np.bool_]:
+    """Return which boxes have some of the channels only, [count].
+
+    Args:
+        out: Of an output.
+        shape: Of the output.
+    """
+    taken, whole = _count_channels(out, shape)
+    return np.asarray(taken < whole)
+
+
+def _count_channels(boxes: Boxes, shape: Shape) -> tuple[npt.NDArray[np.int64], int]:
+    """Return how many elements boxes have along a line of memory, [count], and how many all of it has."""
+    if not shape:
+        return np.ones(len(boxes.begin), np.int64), 1
+    axis = _CHANNELS if len(shape) == _IMAGE_RANK else len(shape) - 1
+    return boxes.extent[:, axis], shape[axis]
 
 
 def join_crossings(crossings: Sequence[Crossing]) -> Crossing:
