@@ -150,6 +150,15 @@ def test_first_lines_of_long_pieces_are_waited_for() -> None:
     assert (found.piece_lines / found.pieces).tolist() == [2, 3, 4]
 
 
+def test_lines_behind_a_piece_are_fetched_in_vain_where_there_are_any() -> None:
+    shape = (1, 256, 10, 20)
+    whole = Region.whole(shape)
+
+    found = count_crossing([(Boxes.of([whole.cut(1, 0, end) for end in (16, 48, 128, 208, 256)]), shape)])
+
+    assert found.unused_piece_lines.tolist() == [2 * 200, 6 * 200, 8 * 200, 3 * 200, 0]
+
+
 def test_cut_inputs_are_crossed_too() -> None:
     conv = NODES["depthwise"]
     whole = Region.whole(conv.graph.shape(conv.node.output))
