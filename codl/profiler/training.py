@@ -63,16 +63,23 @@ class Lesson:
         return {mark_sample(sample) for sample in self.samples if parse_layer(sample.layer).key in real}
 
     def find_worst(self, count: int) -> tuple[Layer, ...]:
-        """Return the layers of the samples predicted worst, of those whose readings agreed if any did.
+        """Return the layers of the samples predicted worst, each once.
+
+        Of samples whose readings agreed, if any did, and that were not chosen for being like others.
 
         Source:
             Both cores of a Zen 3, PoCL: of a tenth of the samples, the worst of each implementation, 57 % had
             not settled, 44 % of all. Of depthwise slices 29 of 33. Relatives of these are as hard to measure.
+            By relatives of any of the worst a seventh of all that was chosen lay on layers that no network
+            has, up to 44 slices of one that was a relative's relative (half of the machine, seven sessions).
         """
-        settled = np.flatnonzero(self.spreads <= UNSETTLED)
-        places = settled if len(settled) else np.arange(len(self.samples))
-        order = places[np.argsort(-np.abs(self.fitted.errors[places]))][:count]
-        return tuple(parse_layer(self.samples[place].layer) for place in order)
+        is_settled, is_own = self.spreads <= UNSETTLED, [not sample.is_chosen for sample in self.samples]
+        for is_meant in (is_settled & is_own, is_settled, np.ones(len(self.samples), bool)):
+            if len(places := np.flatnonzero(is_meant)):
+                order = places[np.argsort(-np.abs(self.fitted.errors[places]))][:count]
+                layers = [parse_layer(self.samples[place].layer) for place in order]
+                return tuple({layer.key: layer for layer in layers}.values())
+        return ()
 
 
 def keep_valid(samples: Sequence[Sample]) -> list[Sample]:

@@ -56,6 +56,15 @@ def test_worst_is_what_settled_where_anything_did() -> None:
     assert learn(layers, [0.1, 0.1, 0.1], effects).find_worst(2) == (layers[2], layers[1])
 
 
+def test_worst_is_no_relative_of_what_was_bad_before_and_stands_once() -> None:
+    own, relative = small_layers()[:2]
+    lesson = learn([own, own, relative], [0.0] * 3, [0.0] * 3)
+    chosen = (*lesson.samples[:2], replace(lesson.samples[2], is_chosen=True))
+
+    assert replace(lesson, samples=chosen).find_worst(3) == (own,)
+    assert lesson.find_worst(3) == (relative, own)
+
+
 def test_of_a_case_the_samples_that_settled_count() -> None:
     bad, good, other = (
         replace(sample(key), spread=spread, rounds=rounds)
