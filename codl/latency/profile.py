@@ -8,26 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property, partial
+from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
 from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
-from codl.latency import features
-from codl.latency.amounts import (
-    crossing,
-    epilogues,
-    far,
-    halos,
-    lines,
-    pooling,
-    taps,
-    tiles,
-    traffic,
-    waves,
-    work,
-)
+from codl.latency import amounts, features
 from codl.latency.features import Counting
 from codl.latency.known import Effect
 from codl.latency.linear import LinearModel
@@ -41,17 +30,7 @@ Slowdown = tuple[tuple[float, float], tuple[float, float]]
 KIB = 1024
 _COUNTING = (
     features,
-    crossing,
-    epilogues,
-    far,
-    halos,
-    lines,
-    pooling,
-    taps,
-    tiles,
-    traffic,
-    waves,
-    work,
+    *(import_module(f"{amounts.__name__}.{found.name}") for found in iter_modules(amounts.__path__)),
 )
 """Modules that say what the time of a launch depends on."""
 _FACTS = (

@@ -9,7 +9,7 @@ import numpy as np
 from codl.profiler.log import Sample
 from codl.profiler.samples import restore_case
 from codl.profiler.survey import Task
-from codl.profiler.training import UNSETTLED, keep_settled
+from codl.profiler.training import UNSETTLED, find_spreads
 from codl.profiler.workload import RowWork
 
 _EVERY = 8
@@ -55,8 +55,7 @@ class Repeats:
 
     def _iterate_unsettled(self) -> Iterator[Task]:
         """Yield what was measured some time ago and whose readings did not agree."""
-        settled = keep_settled(self._samples)
-        unsettled = {sample.key for sample in settled if sample.spread > UNSETTLED}
+        unsettled = {key for key, spread in find_spreads(self._samples).items() if spread > UNSETTLED}
         for sample in self._list_old():
             if sample.key in unsettled and sample.key not in self._retried:
                 self._retried.add(sample.key)

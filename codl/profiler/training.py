@@ -96,10 +96,16 @@ def keep_settled(samples: Sequence[Sample]) -> list[Sample]:
         time's standard error was 2 % at most 90 % agree within 10 %, beyond 3 and 5 % 59 and 17 %; of these
         second times more than half settled, 5 and 18 % shorter in the middle.
     """
+    least = find_spreads(samples)
+    return [sample for sample in samples if sample.spread <= max(SETTLED, least[sample.key])]
+
+
+def find_spreads(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return by case the least standard error of its samples, relative."""
     least: dict[str, float] = {}
     for sample in samples:
         least[sample.key] = min(least.get(sample.key, sample.spread), sample.spread)
-    return [sample for sample in samples if sample.spread <= max(SETTLED, least[sample.key])]
+    return least
 
 
 def teach(
@@ -134,8 +140,9 @@ def _teach_row(
     info: DeviceInfo,
     is_examined: bool,
 ) -> Lesson:
-    ordered, us, spreads = _merge_repeats(samples, references)
-    features = [_describe(group, row, info) for group in _group(ordered)]
+    ordered, us = _merge_repeats(samples, references)
+    groups, spreads = _group(ordered), find_spreads(samples)
+    features = [_describe(group, row, info) for group in groups]
     names = tuple(dict.fromkeys(name for one in features for name in one.names))
     fitted = fit_row(
         names,
@@ -143,27 +150,30 @@ def _teach_row(
         us,
         flops=np.concatenate([one.flops for one in features]),
         groups=[json.dumps(sample.layer) for sample in ordered],
-        layers=[mark for group in _group(ordered) for mark in [mark_sample(group[0])] * len(group)],
-        is_cut=np.concatenate([_find_cut(group) for group in _group(ordered)]),
+        layers=[mark for group in groups for mark in [mark_sample(group[0])] * len(group)],
+        is_cut=np.concatenate([_find_cut(group) for group in groups]),
         is_chosen=np.array([sample.is_chosen for sample in ordered]),
         is_examined=is_examined,
     )
-    return Lesson(row=row, fitted=fitted, samples=tuple(ordered), us=us, spreads=spreads)
+    return Lesson(
+        row=row,
+        fitted=fitted,
+        samples=tuple(ordered),
+        us=us,
+        spreads=np.array([spreads[sample.key] for sample in ordered]),
+    )
 
 
 def _merge_repeats(
     samples: Sequence[Sample], references: Mapping[str, float]
-) -> tuple[list[Sample], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return cases ordered by layer and parameters, medians of their settled times, their least spreads."""
+) -> tuple[list[Sample], npt.NDArray[np.float64]]:
+    """Return each case once, ordered by layer and parameters, with the median of its settled times."""
     times: dict[str, list[float]] = {}
-    spreads: dict[str, float] = {}
     for sample in keep_settled(samples):
         times.setdefault(sample.key, []).append(find_time_us(sample, references))
-        spreads[sample.key] = min(spreads.get(sample.key, sample.spread), sample.spread)
     first = {sample.key: sample for sample in reversed(samples)}
     ordered = sorted(first.values(), key=_group_key)
-    us = np.array([float(np.median(times[sample.key])) for sample in ordered])
-    return ordered, us, np.array([spreads[sample.key] for sample in ordered])
+    return ordered, np.array([float(np.median(times[sample.key])) for sample in ordered])
 
 
 def _group_key(sample: Sample) -> tuple[str, str]:

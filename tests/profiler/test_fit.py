@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codl.errors import ProfileError
-from codl.profiler.fit import fit_row, share_within, split, split_examined
+from codl.profiler.fit import Fitted, fit_row, share_within, split, split_examined
 from codl.profiler.regression import fit_linear, predict, solve_non_negative
 from tests.processes import run_python
 
@@ -22,6 +22,28 @@ def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def work(count: int) -> np.ndarray:
     return np.stack([np.ones(count), RNG.uniform(1e3, 1e6, count), RNG.uniform(1e4, 1e7, count)], axis=1)
+
+
+def fit(
+    values: np.ndarray,
+    us: np.ndarray,
+    layers: list[str],
+    *,
+    is_cut: np.ndarray | None = None,
+    is_chosen: np.ndarray | None = None,
+) -> Fitted:
+    """Return what is learned of whole slices, none of them chosen by default; steps are the arithmetic."""
+    no = np.zeros(len(us), bool)
+    return fit_row(
+        NAMES,
+        values,
+        us,
+        flops=values[:, 1],
+        groups=layers,
+        layers=layers,
+        is_cut=no if is_cut is None else is_cut,
+        is_chosen=no if is_chosen is None else is_chosen,
+    )
 
 
 def test_coefficients_are_found_again() -> None:
@@ -131,16 +153,7 @@ def test_baseline_of_flops_does_worse_on_memory_bound_work() -> None:
     us = values @ [5.0, 1e-6, 1e-3]
 
     groups = [str(place) for place in range(200)]
-    fitted = fit_row(
-        NAMES,
-        values,
-        us,
-        flops=values[:, 1],
-        groups=groups,
-        layers=groups,
-        is_cut=np.zeros(200, bool),
-        is_chosen=np.zeros(200, bool),
-    )
+    fitted = fit(values, us, groups)
 
     assert fitted.quality.pm5 == fitted.quality.pm10 == 1.0
     assert fitted.quality.flops_pm10 < 0.5
@@ -154,16 +167,7 @@ def test_chosen_samples_examine_nobody() -> None:
     chosen = np.arange(200) >= 100
     us[chosen] *= 3
 
-    fitted = fit_row(
-        NAMES,
-        values,
-        us,
-        flops=values[:, 1],
-        groups=[str(place) for place in range(200)],
-        layers=[str(place) for place in range(200)],
-        is_cut=np.zeros(200, bool),
-        is_chosen=chosen,
-    )
+    fitted = fit(values, us, [str(place) for place in range(200)], is_chosen=chosen)
 
     assert 20 <= fitted.quality.samples <= 40
 
@@ -174,16 +178,7 @@ def test_few_samples_are_examined_by_several_splits() -> None:
     us[::5] *= 3
     groups = [str(place) for place in range(60)]
 
-    fitted = fit_row(
-        NAMES,
-        values,
-        us,
-        flops=values[:, 1],
-        groups=groups,
-        layers=groups,
-        is_cut=np.zeros(60, bool),
-        is_chosen=np.zeros(60, bool),
-    )
+    fitted = fit(values, us, groups)
 
     assert fitted.quality.samples == 18
     assert np.isfinite(fitted.unseen_us).sum() > 40
@@ -195,16 +190,7 @@ def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> Non
     layers = [str(place // 4) for place in range(400)]
     us = values @ [5.0, 1e-3, 1e-4] * np.repeat(RNG.uniform(0.7, 1.4, 100), 4)
 
-    fitted = fit_row(
-        NAMES,
-        values,
-        us,
-        flops=values[:, 1],
-        groups=layers,
-        layers=layers,
-        is_cut=np.zeros(400, bool),
-        is_chosen=np.zeros(400, bool),
-    )
+    fitted = fit(values, us, layers)
 
     assert fitted.quality.pm10 < 0.6
     assert fitted.known.pm10 > 0.9
@@ -217,12 +203,12 @@ def test_samples_of_measured_layers_are_predicted_better_than_of_others() -> Non
 
 
 def test_what_layers_take_beyond_does_not_blur_the_model() -> None:
-    values, no = work(360), np.zeros(360, bool)
+    values = work(360)
     layers = [str(place // 30) for place in range(360)]
     true = values @ [5.0, 1e-3, 1e-4]
     us = true * np.repeat(RNG.uniform(0.7, 1.4, 12), 30)
 
-    fitted = fit_row(NAMES, values, us, flops=true, groups=layers, layers=layers, is_cut=no, is_chosen=no)
+    fitted = fit(values, us, layers)
     plain = fit_linear(NAMES, values, us)
 
     spreads = [np.std(np.log(predict(model, NAMES, values) / true)) for model in (fitted.model, plain)]
@@ -234,16 +220,7 @@ def test_slices_cut_between_channels_have_effects_of_their_own() -> None:
     layers = [str(place // 16) for place in range(800)]
     own = RNG.uniform(0.7, 1.4, (50, 2)).repeat(8, axis=0).reshape(800)
 
-    fitted = fit_row(
-        NAMES,
-        values,
-        values @ [5.0, 1e-3, 1e-4] * own,
-        flops=values[:, 1],
-        groups=layers,
-        layers=layers,
-        is_cut=is_cut,
-        is_chosen=np.zeros(800, bool),
-    )
+    fitted = fit(values, values @ [5.0, 1e-3, 1e-4] * own, layers, is_cut=is_cut)
 
     assert fitted.known.pm10 > 0.9
 
