@@ -31,6 +31,7 @@ from codl.errors import (
     ProfileError,
     UnsupportedError,
 )
+from codl.limits import Limits
 from codl.machine import DeviceInfo
 from codl.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 from codl.plan.steps import Plan
@@ -52,6 +53,7 @@ __all__ = [
     "IOBinding",
     "InferenceSession",
     "InputError",
+    "Limits",
     "ModelError",
     "ModelMetadata",
     "NodeArg",

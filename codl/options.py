@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from codl.errors import InputError, UnsupportedError
+from codl.limits import DEFAULT_LIMITS, Limits
 from codl.plan.steps import Plan
 
 
@@ -64,6 +65,8 @@ class SessionOptions:
     """How the trace file's name begins; date, time and `.json` are added."""
     intra_op_num_threads: int = 0
     """Threads of the host fallback, 0 for its default; those of CPU drivers are fixed when they load."""
+    limits: Limits = DEFAULT_LIMITS
+    """Bounds on what a model may ask for."""
     free_dimensions: dict[str, int] = field(default_factory=dict)
     """Values of the model's free dimensions by name; names that it does not have are ignored."""
     denoted_dimensions: dict[str, int] = field(default_factory=dict)

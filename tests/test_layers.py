@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "codl"
 FLOORS = (
     {"errors"},
+    {"files", "limits"},
     {"assets", "machine", "ir", "values"},
     {"cache"},
     {"frontend", "catalog", "plan"},

@@ -7,10 +7,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from codl.files import read_text
+
 try:
     import fcntl
 except ImportError:  # no such locks on this system: two writers at once are the user's to avoid
     fcntl = None  # type: ignore[assignment]
+
+_MOST_BYTES = 512 << 20
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 
 
 class Journal:
@@ -29,7 +34,7 @@ class Journal:
         self.path = path
         self._sync_every, self._unsynced = sync_every, 0
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._descriptor = os.open(path, _FLAGS, 0o644)
         try:
             self._lock()
             self._end_cut_line()
@@ -98,11 +103,11 @@ def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield what the lines of a journal say, oldest first; a line that is damaged or cut short is left out.
 
     Raises:
-        OSError: The file is there and cannot be read.
+        OSError: The file is there and cannot be read, or is too large for a journal.
     """
-    if not path.is_file():  # a device or a pipe might never end
+    if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in read_text(path, most_bytes=_MOST_BYTES, errors="replace").splitlines():
         try:
             values = json.loads(line)
         except (ValueError, RecursionError):

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.errors import CacheError
+from codl.files import open_regular
 
 Array = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 About = Mapping[str, str]
@@ -32,7 +33,6 @@ PAGE_BYTES = 4096
 _MAGIC = f"codl-sealed {SCHEMA}"
 _FIRST_LINE_BYTES = 128
 _KINDS = ("uint8", "float32")
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class SealedFile:
@@ -98,17 +98,14 @@ def open_sealed(path: Path, *, key: str) -> SealedFile:
         OSError: It cannot be read.
         CacheError: It is another user's, open to others, damaged, or sealed under another key.
     """
-    descriptor = os.open(path, _OPEN_FLAGS)
-    try:
-        problem = find_foreign(os.fstat(descriptor), is_folder=False)
+    with open_regular(path, follows_links=False) as (descriptor, found):
+        problem = find_foreign(found, is_folder=False)
         if problem is not None:
             raise CacheError(f"{path}: {problem}; remove it")
         try:
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         except ValueError as error:  # an empty file
             raise CacheError(f"{path}: {error}; remove it") from error
-    finally:
-        os.close(descriptor)
     return SealedFile(path, mapped, _read_header(path, mapped, key))
 
 

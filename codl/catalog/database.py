@@ -18,10 +18,10 @@ from codl.catalog.source import read_source
 from codl.catalog.spec import Implementation, Parameters
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
+from codl.files import read_text
 from codl.machine import DeviceInfo
 
 SCHEMA = 1
-_MOST_BYTES = 64 << 20
 _MOST_SIZE = 2**40
 _FACTS = ("driver", "device_name", "vector_width", "units")
 """Facts that a device must share with the one that was measured."""
@@ -153,9 +153,7 @@ def read_database(path: Path, info: DeviceInfo) -> KernelDatabase:
         FileNotFoundError: There is no such file.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ProfileError(f"got more than {_MOST_BYTES} bytes, expected a database of kernels")
-        return parse_database(path.read_text(encoding="utf-8"), info)
+        return parse_database(read_text(path), info)
     except FileNotFoundError:
         raise
     except (OSError, UnicodeDecodeError) as error:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from codl.errors import ProfileError
+from codl.files import read_text
 from codl.ir import ops
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
 from codl.ir.ops import Epilogue, HostCall, Op
@@ -178,7 +179,7 @@ def load_layers(path: Path) -> tuple[Layer, ...]:
         ProfileError: The file cannot be read or holds no layers.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = json.loads(read_text(path))
         if told["schema"] != SCHEMA:
             raise ValueError(f"schema {told['schema']!r}, expected {SCHEMA}")
         return tuple(parse_layer(item) for item in told["layers"])

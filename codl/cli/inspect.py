@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from codl.cli.output import print_json, print_message, print_table, write_file
 from codl.cli.plan import plan_model
 from codl.cli.planning import add_plan_flags
 from codl.errors import PlanError
+from codl.files import open_regular
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
@@ -139,8 +141,8 @@ def is_plan(path: str) -> bool:
     if Path(path).suffix.lower() == ".json":
         return True
     try:
-        with Path(path).open("rb") as file:
-            return file.read(64).lstrip().startswith(b"{")
+        with open_regular(path) as (descriptor, _):
+            return os.read(descriptor, 64).lstrip().startswith(b"{")
     except OSError:
         return False
 

@@ -17,6 +17,7 @@ from codl.cli.flags import add_json_flag
 from codl.cli.output import print_json, print_message, print_table
 from codl.cli.planning import add_plan_flags, session_options
 from codl.errors import InputError
+from codl.files import open_regular
 from codl.session import InferenceSession
 
 TOLERANCE = 1e-4
@@ -87,7 +88,8 @@ def _make_feeds(session: InferenceSession, args: argparse.Namespace) -> dict[str
     for item in args.input:
         name, _, path = item.partition("=")
         try:
-            feeds[name] = np.load(path, allow_pickle=False)
+            with open_regular(path) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
+                feeds[name] = np.load(file, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise InputError(f"--input {item}: got {error}, expected NAME=FILE.npy") from error
     return feeds | make_random_feeds(session, args.random_seed, given=feeds)

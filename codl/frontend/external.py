@@ -8,18 +8,20 @@ import onnx
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from codl.errors import ModelError
+from codl.frontend.types import count_tensor_bytes
 
 
-def load_external_data(proto: Any, label: str, path: Path | None) -> list[Any]:
+def load_external_data(proto: Any, label: str, path: Path | None, *, most_bytes: int) -> list[Any]:
     """Read weights that lie beside the model and return their `onnx.TensorProto`.
 
     Args:
         proto: The `onnx.ModelProto`; its tensors are filled.
         label: The model in messages.
         path: File of the model; None for a model given as bytes.
+        most_bytes: No more is read.
 
     Raises:
-        ModelError: The model was given as bytes, or the files are missing or too short.
+        ModelError: The model was given as bytes, the files are missing or too short, or hold too much.
     """
     outside = [tensor for tensor in _find_tensors(proto) if uses_external_data(tensor)]
     if not outside:
@@ -29,7 +31,15 @@ def load_external_data(proto: Any, label: str, path: Path | None) -> list[Any]:
             f"{label}: got initializer {outside[0].name!r} that lies in another file, "
             "expected all weights in the bytes; give the model's path instead"
         )
+    total = 0
     try:
+        for tensor in outside:
+            total += _bound(tensor)
+            if total > most_bytes:
+                raise ModelError(
+                    f"{label}: initializer {tensor.name!r}: got {total} bytes of external weights so far, "
+                    f"expected at most {most_bytes}; raise Limits.initializer_bytes if you trust the model"
+                )
         load_external_data_for_model(proto, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise ModelError(
@@ -37,6 +47,23 @@ def load_external_data(proto: Any, label: str, path: Path | None) -> list[Any]:
             "copy them there"
         ) from error
     return outside
+
+
+def _bound(tensor: Any) -> int:
+    """Return the bytes that a tensor's dimensions ask for; as many are read, whatever the file's size.
+
+    Raises:
+        ValueError: The model states another length.
+    """
+    wanted = count_tensor_bytes(tensor.data_type, tensor.dims)
+    stated = [entry.value for entry in tensor.external_data if entry.key == "length"]
+    if not stated:
+        tensor.external_data.add(key="length", value=str(wanted))
+    elif int(stated[-1]) > wanted:
+        raise ValueError(
+            f"tensor {tensor.name!r} with length {stated[-1]} for {wanted} bytes of shape {list(tensor.dims)}"
+        )
+    return wanted
 
 
 def _find_tensors(proto: Any) -> Iterator[Any]:

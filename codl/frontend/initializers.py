@@ -6,13 +6,10 @@ from typing import Any
 
 from onnx import TensorProto
 from onnx.external_data_helper import uses_external_data
-from onnx.helper import tensor_dtype_to_np_dtype
 
 from codl.frontend.reader import Source
-from codl.frontend.types import name_type
+from codl.frontend.types import count_tensor_bytes, name_type
 
-_PACKED = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1, TensorProto.STRING}
-"""Types whose values do not have a number of bytes each."""
 _TYPED_FIELDS = {
     TensorProto.FLOAT: "float_data",
     TensorProto.DOUBLE: "double_data",
@@ -48,8 +45,8 @@ def _find_problem(tensor: Any) -> tuple[str, str] | None:
         size = len(tensor.raw_data)
         if stated and size:
             return f"values both as bytes and in {field}", "one of them"
-        if kind not in _PACKED and not stated:
-            wanted = count * tensor_dtype_to_np_dtype(kind).itemsize
+        if kind != TensorProto.STRING and not stated:
+            wanted = count_tensor_bytes(kind, dims)
             return None if size == wanted else (f"{size} bytes", f"{wanted} for shape {dims}")
     if field and stated != count:
         return f"{stated} values", f"{count} for shape {dims}"

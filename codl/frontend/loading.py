@@ -17,6 +17,7 @@ from codl.frontend.translate import translate
 from codl.frontend.validity import check_nodes
 from codl.ir.check import check_graph
 from codl.ir.graph import Graph
+from codl.limits import DEFAULT_LIMITS, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,30 +34,34 @@ class LoadedModel:
 
 
 def load_model(
-    model: str | os.PathLike[str] | bytes, *, dimensions: Mapping[str, int] | None = None
+    model: str | os.PathLike[str] | bytes,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> LoadedModel:
     """Return a model as a graph of codl's operators, with its arguments as declared.
 
     Args:
         model: Path of an ONNX file (weights may lie beside it), or its content.
         dimensions: Values of the free dimensions of the inputs, by name.
+        limits: Bounds on what the model may ask for.
 
     Raises:
         ModelError: The model is broken, or a dimension stays free.
         UnsupportedError: The model is sound, but it has operators that nobody here knows.
     """
-    source = open_model(model)
+    source = open_model(model, limits=limits)
     return load_source(source, shapes=find_shapes(source, dimensions or {}))
 
 
-def open_model(model: str | os.PathLike[str] | bytes) -> Source:
+def open_model(model: str | os.PathLike[str] | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Source:
     """Return a model as it is declared, to be loaded for any shapes of its inputs.
 
     Raises:
-        ModelError: The file cannot be read, is no ONNX model, or is too old.
+        ModelError: The file cannot be read, is no ONNX model, is too old, or passes a limit.
     """
     try:
-        return read_source(model)
+        return read_source(model, limits=limits)
     except UnicodeDecodeError as error:  # protobuf decodes names only when they are read
         raise _no_text(name_model(model), error) from error
 
@@ -108,7 +113,10 @@ def _no_text(label: str, error: UnicodeDecodeError) -> ModelError:
 
 
 def load_graph(
-    model: str | os.PathLike[str] | bytes, *, dimensions: Mapping[str, int] | None = None
+    model: str | os.PathLike[str] | bytes,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Graph:
     """Return the graph that `load_model` finds."""
-    return load_model(model, dimensions=dimensions).graph
+    return load_model(model, dimensions=dimensions, limits=limits).graph

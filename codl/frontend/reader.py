@@ -11,8 +11,10 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from codl.errors import ModelError
+from codl.files import read_file
 from codl.frontend.external import load_external_data
 from codl.frontend.types import name_type, name_value_type
+from codl.limits import DEFAULT_LIMITS, Limits
 
 OLDEST_IR = 3
 OLDEST_OPSET = 7
@@ -74,6 +76,8 @@ class Source:
     opset: int
     digest: str
     """SHA-256 of the model and of the weights that lie beside it."""
+    limits: Limits = DEFAULT_LIMITS
+    """Bounds on what the model may ask for."""
     originals: dict[str, Any] = field(default_factory=dict)
     """Initializers, `onnx.TensorProto` by name, as the model has them where `proto` has another value now."""
 
@@ -83,21 +87,22 @@ class Source:
         return tuple(sorted({d for a in self.inputs for d in a.shape if isinstance(d, str)}))
 
 
-def read_source(model: str | os.PathLike[str] | bytes) -> Source:
+def read_source(model: str | os.PathLike[str] | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Source:
     """Return a model with its weights in memory and initializers taken out of its inputs.
 
     Args:
         model: Path of an ONNX file, or its content.
+        limits: Bounds on what it may ask for.
 
     Raises:
-        ModelError: The file cannot be read, is no ONNX model, or is too old.
+        ModelError: The file cannot be read, is no ONNX model, is too old, or passes a limit.
     """
     path = None if isinstance(model, bytes) else Path(model)
     label = name_model(model)
-    data = model if isinstance(model, bytes) else _read_bytes(Path(model))
+    data = _read_bytes(model, label, limits)
     proto = _parse(data, label)
     _check_versions(proto, label)
-    outside = load_external_data(proto, label, path)
+    outside = load_external_data(proto, label, path, most_bytes=limits.initializer_bytes)
     overridable = _find_overridable(proto)
     _drop_initializer_inputs(proto)
     return Source(
@@ -112,6 +117,7 @@ def read_source(model: str | os.PathLike[str] | bytes) -> Source:
         metadata=_read_metadata(proto),
         opset=find_opset(proto),
         digest=_digest(data, outside),
+        limits=limits,
     )
 
 
@@ -125,13 +131,20 @@ def find_opset(proto: Any) -> int:
     return max((o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS), default=0)
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
+def _read_bytes(model: str | os.PathLike[str] | bytes, label: str, limits: Limits) -> bytes:
+    if not isinstance(model, bytes):
+        try:
+            return read_file(model, most_bytes=limits.model_bytes)
+        except OSError as error:
+            raise ModelError(
+                f"{os.fspath(model)}: got {error.strerror}, expected a readable ONNX file; check the path"
+            ) from error
+    if len(model) > limits.model_bytes:
         raise ModelError(
-            f"{path}: got {error.strerror}, expected a readable ONNX file; check the path"
-        ) from error
+            f"{label}: got {len(model)} bytes, expected at most {limits.model_bytes}; "
+            "raise Limits.model_bytes if you trust the model"
+        )
+    return model
 
 
 def _parse(data: bytes, label: str) -> Any:

@@ -1,16 +1,38 @@
 """Types of values in ONNX's words, such as `tensor(float)` or `seq(tensor(int64))`, and as protobuf."""
 
+import math
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from onnx import TensorProto, TypeProto
+from onnx.helper import tensor_dtype_to_np_dtype
 
 from codl.ir.graph import Shape
+
+_PACKED = re.compile(r"(?:u?int|float)([246])(?:e|$)")
+"""Names of types with less than a byte for a value, and its bits: values follow each other without gaps."""
 
 
 def name_type(kind: int) -> str:
     """Return ONNX's word for an element type (`onnx.TensorProto.DataType`), such as `float`."""
     known = kind in TensorProto.DataType.values()
     return str(TensorProto.DataType.Name(kind)).lower() if known else f"unknown type {kind}"
+
+
+def count_tensor_bytes(kind: int, dims: Sequence[int]) -> int:
+    """Return the size of a tensor's raw data.
+
+    Raises:
+        ValueError: The type has no fixed size, or a length is negative.
+    """
+    if kind not in TensorProto.DataType.values() or kind in (TensorProto.UNDEFINED, TensorProto.STRING):
+        raise ValueError(f"{name_type(kind)}, whose values have no fixed size")
+    if min(dims, default=0) < 0:
+        raise ValueError(f"shape {list(dims)}")
+    packed = _PACKED.match(name_type(kind))
+    bits = int(packed[1]) if packed else 8 * tensor_dtype_to_np_dtype(kind).itemsize
+    return -(-math.prod(dims) * bits // 8)
 
 
 def name_value_type(value: Any) -> str:

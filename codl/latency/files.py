@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codl.errors import ProfileError
+from codl.files import read_text
 from codl.latency.features import Counting
 from codl.latency.known import format_layers, parse_layers
 from codl.latency.linear import LARGEST_US, LinearModel, format_model, parse_model, read_number
@@ -173,11 +174,7 @@ def _format_quality(quality: Quality) -> dict[str, float]:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        if not path.is_file() and path.exists():
-            raise ValueError("no plain file")
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"more than {_MOST_BYTES} bytes")
-        told = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        told = json.loads(read_text(path, most_bytes=_MOST_BYTES), parse_constant=_refuse_constant)
         if not isinstance(told, dict):
             raise ValueError(f"{type(told).__name__} instead of an object")
         if told.get("schema") != SCHEMA:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codl.errors import PlanError
+from codl.files import read_text
 from codl.plan.kinds import SHARED_MEMORY, Chain, Cut, DeviceMemory, Host, Run, Step
 from codl.plan.reading import SCHEMA, TIMES, read_plan
 
@@ -77,7 +78,7 @@ class Plan:
             PlanError: The file cannot be read, is no JSON or no plan.
         """
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            values = json.loads(read_text(path))
         except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{os.fspath(path)}: got {error}, expected a plan as JSON") from error
         try:

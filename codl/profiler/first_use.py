@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from codl.catalog.stored import load_database
 from codl.devices.opencl import Device, open_device
 from codl.errors import ProfileError
+from codl.files import read_text
 from codl.latency.files import DEVICE_FILE, format_lines, format_neighbour, parse_neighbour, write_whole
 from codl.latency.linear import read_number
 from codl.latency.predictor import Predictor
@@ -201,7 +202,7 @@ def _recall(
 ) -> Found | None:
     """Return what was kept of a device as it is read; None where it is missing, damaged or of others."""
     try:
-        told = json.loads((user_folder(info) / name).read_text(encoding="utf-8"))
+        told = json.loads(read_text(user_folder(info) / name))
         return read(told) if all(told[key] == value for key, value in known.items()) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProfileError):
         return None

@@ -9,6 +9,8 @@ from typing import Any
 import onnx
 
 from codl.errors import ModelError
+from codl.files import read_file
+from codl.limits import DEFAULT_LIMITS
 from codl.report.inspection import Inspection, Operator
 from codl.report.perfetto import describe_decision
 
@@ -38,7 +40,7 @@ def annotate_model(
     try:
         if target.exists() and target.samefile(source):
             raise ModelError(f"{target}: got the model itself as its copy, expected another file")
-        model = onnx.load(str(source), load_external_data=False)
+        model = onnx.ModelProto.FromString(read_file(source, most_bytes=DEFAULT_LIMITS.model_bytes))
         count = _annotate_nodes(model, inspection, outputs)
         for name in sorted(_list_external(model)):
             _copy_beside(name, source.parent, target.parent)

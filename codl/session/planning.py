@@ -19,6 +19,7 @@ from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Origin
+from codl.limits import DEFAULT_LIMITS, Limits
 from codl.machine import DeviceInfo
 from codl.options import SessionOptions
 from codl.partitioner.cost import price_plan
@@ -180,6 +181,7 @@ def plan(
     max_chain_length: int = 8,
     axes: Sequence[int] | None = None,
     profiles: Sequence[str | os.PathLike[str]] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Plan:
     """Return a plan for a model without touching a device; arguments as in `make_plan`.
 
@@ -191,6 +193,7 @@ def plan(
         max_chain_length: As in `make_plan`.
         axes: As in `make_plan`.
         profiles: Folders of the devices' profiles; by default those that are found under their names.
+        limits: Bounds on what the model may ask for.
 
     Raises:
         ModelError: The model is broken, or has an operator that nobody here knows.
@@ -202,7 +205,7 @@ def plan(
     else:
         predictors = find_named_predictors(devices) if planner in PROFILED else ()
     check_planner(planner, devices, {predictor.info.name for predictor in predictors})
-    graph = load_model(model).graph
+    graph = load_model(model, limits=limits).graph
     made = make_plan(
         graph,
         planner=planner,

@@ -75,7 +75,7 @@ class InferenceSession:
 
     def _open(self, model: str | os.PathLike[str] | bytes) -> Source:
         with self._record("model_loading_array" if isinstance(model, bytes) else "model_loading_uri"):
-            return open_model(model)
+            return open_model(model, limits=self._options.limits)
 
     def _describe(self, source: Source) -> None:
         """Keep what the model declares, with the options' dimensions in it."""
