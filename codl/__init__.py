@@ -1,11 +1,19 @@
 """Runs ONNX models on all the OpenCL processors of a machine at once.
 
 `InferenceSession` takes the place of onnxruntime's; `devices` lists what there
-is to run on; `plan` decides without running.
+is to run on; `plan` decides without running. A name that codl does not have is
+onnxruntime's: enumerations, descriptions of its devices, its compiler.
 """
 
-from codl import assets
+from typing import Any
+
+import onnxruntime as _onnxruntime
+
+from codl import assets, capi
 from codl.compat import (
+    copy_tensors,
+    create_and_register_allocator,
+    create_and_register_allocator_v2,
     devices,
     disable_telemetry_events,
     emulate_pair,
@@ -14,9 +22,13 @@ from codl.compat import (
     get_available_providers,
     get_device,
     preload_dlls,
+    register_execution_provider_library,
+    set_default_logger_callback,
     set_default_logger_severity,
     set_default_logger_verbosity,
+    set_global_thread_pool_sizes,
     set_seed,
+    unregister_execution_provider_library,
 )
 from codl.errors import (
     BuildError,
@@ -26,9 +38,14 @@ from codl.errors import (
     DriverError,
     HostError,
     InputError,
+    InputTypeError,
+    MissingFileError,
     ModelError,
+    ModelTypeError,
     PlanError,
     ProfileError,
+    ProtobufError,
+    StoppedError,
     UnsupportedError,
 )
 from codl.limits import Limits
@@ -53,17 +70,26 @@ __all__ = [
     "IOBinding",
     "InferenceSession",
     "InputError",
+    "InputTypeError",
     "Limits",
+    "MissingFileError",
     "ModelError",
     "ModelMetadata",
+    "ModelTypeError",
     "NodeArg",
     "OrtValue",
     "Plan",
     "PlanError",
     "ProfileError",
+    "ProtobufError",
     "RunOptions",
     "SessionOptions",
+    "StoppedError",
     "UnsupportedError",
+    "capi",
+    "copy_tensors",
+    "create_and_register_allocator",
+    "create_and_register_allocator_v2",
     "devices",
     "disable_telemetry_events",
     "emulate_pair",
@@ -73,7 +99,23 @@ __all__ = [
     "get_device",
     "plan",
     "preload_dlls",
+    "register_execution_provider_library",
+    "set_default_logger_callback",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
     "set_seed",
+    "unregister_execution_provider_library",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return what onnxruntime has under a public name."""
+    if name.startswith("_") or not hasattr(_onnxruntime, name):
+        raise AttributeError(f"module 'codl' has no attribute {name!r}")
+    return getattr(_onnxruntime, name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of codl and those of onnxruntime."""
+    return sorted({*globals(), *(name for name in dir(_onnxruntime) if not name.startswith("_"))})

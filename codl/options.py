@@ -73,6 +73,8 @@ class SessionOptions:
     """Values of the model's free dimensions by what they denote, such as `DATA_BATCH`."""
     initializers: dict[str, Any] = field(default_factory=dict)
     """Arrays that take the place of initializers, by name."""
+    external_files: dict[str, bytes] = field(default_factory=dict)
+    """Content of files of external data by their name in the model: these are not read."""
     config_entries: dict[str, str] = field(default_factory=dict)
     """What `add_session_config_entry` was told."""
     enable_cpu_mem_arena: bool = True
@@ -128,23 +130,35 @@ class SessionOptions:
         self.initializers[name] = np.asarray(ort_value)
 
     def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
-        """Let values take the place of initializers; the files they are stored in must exist all the same."""
+        """Let values take the place of initializers; files that they are stored in are not read."""
         for name, value in zip(names, ort_values, strict=True):
             self.add_initializer(name, value)
 
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
     ) -> None:
-        """Refuse: initializers are read from files, or given by `add_initializer`.
+        """Let buffers take the place of files of external data; they are copied.
+
+        Args:
+            names: Of the files, as the model has them.
+            buffers: Their content: bytes, or arrays of them.
+            lengths: How many bytes of each buffer count.
 
         Raises:
-            UnsupportedError: Always.
+            InputError: There are not as many names as buffers and lengths, or a buffer is too short.
         """
-        del buffers, lengths
-        raise UnsupportedError(
-            f"{', '.join(names)}: got files of external data in memory, expected them beside the model; "
-            "write them there, or give their values by add_external_initializers"
-        )
+        if not len(names) == len(buffers) == len(lengths):
+            raise InputError(
+                f"external files: got {len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths, "
+                "expected equal numbers"
+            )
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            content = bytes(memoryview(buffer).cast("B")[: max(0, length)])
+            if len(content) != length:
+                raise InputError(
+                    f"external file {name!r}: got a length of {length}, expected 0 to {len(content)}"
+                )
+            self.external_files[name] = content
 
     def set_ep_context_data_read_func(self, read_func: Any, max_data_size: int) -> None:
         """Accept a function; without effect, codl has no compiled contexts to read."""

@@ -130,8 +130,7 @@ def own_names(kind: Any) -> set[str]:
 
 NOT_MEANT = {
     "SessionOptions": {
-        *("add_external_initializers_from_files_in_memory", "set_ep_context_data_read_func"),
-        "clear_ep_context_data_read_func",
+        *("set_ep_context_data_read_func", "clear_ep_context_data_read_func"),
     },
     "RunOptions": {"add_active_adapter"},
     "OrtValue": {
@@ -157,6 +156,63 @@ def test_members_of_onnxruntime_are_there(name: str) -> None:
     missing = own_names(theirs) - own_names(own) - NOT_MEANT.get(name, set()) - {"name", "value"}
 
     assert not missing
+
+
+def test_every_name_of_onnxruntime_is_there() -> None:
+    names = own_names(onnxruntime)
+
+    assert names <= set(dir(codl))
+    assert all(hasattr(codl, name) for name in names)
+    with pytest.raises(AttributeError, match="module 'codl' has no attribute 'colour'"):
+        getattr(codl, "colour")  # noqa: B009
+
+
+def test_values_are_copied_between_each_other() -> None:
+    source, target = (codl.OrtValue(np.full(2, value, np.float32)) for value in (1.0, 2.0))
+
+    codl.copy_tensors([source], [target])
+
+    assert target.numpy().tolist() == [1.0, 1.0]
+    with pytest.raises(codl.InputError, match="got 1 sources, expected 0"):
+        codl.copy_tensors([source], [])
+
+
+IN_ITS_PLACE = """
+import json, sys
+import codl
+sys.modules["onnxruntime"] = codl
+import onnxruntime
+import onnxruntime.capi.onnxruntime_pybind11_state as state
+from onnxruntime.capi import _pybind_state
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, InvalidProtobuf, NoSuchFile
+
+caught = []
+for model, kind in ((b"no model", InvalidProtobuf), ("missing.onnx", NoSuchFile), ("", state.Fail)):
+    try:
+        onnxruntime.InferenceSession(model)
+    except kind as error:
+        caught.append(type(error).__name__)
+session = onnxruntime.InferenceSession(bytes.fromhex(MODEL))
+for feeds, kind in ((dict(), ValueError), (dict(x=[1.0], q=[1.0]), InvalidArgument), (None, TypeError)):
+    try:
+        session.run(None, feeds)
+    except kind as error:
+        caught.append(type(error).__name__)
+try:
+    raise codl.UnsupportedError
+except _pybind_state.NotImplemented:
+    caught.append(state.SessionOptions is codl.capi._pybind_state.SessionOptions)
+print(json.dumps(caught))
+"""
+
+
+def test_clients_catch_errors_of_onnxruntime() -> None:
+    code = f"MODEL = {scale_model().SerializeToString().hex()!r}\n{IN_ITS_PLACE}"
+
+    caught = evaluate(code)
+
+    assert caught[:3] == ["ProtobufError", "MissingFileError", "ModelError"]
+    assert caught[3:] == ["InputError", "InputError", "InputTypeError", True]
 
 
 @pytest.mark.parametrize("name", ["SessionOptions", "RunOptions"])
@@ -212,9 +268,7 @@ def test_custom_operators_are_refused() -> None:
         codl.SessionOptions().register_custom_ops_library("ops.so")
 
 
-def test_files_in_memory_and_adapters_are_refused() -> None:
-    with pytest.raises(codl.UnsupportedError, match=r"weights\.bin"):
-        codl.SessionOptions().add_external_initializers_from_files_in_memory(["weights.bin"], [b""], [0])
+def test_adapters_are_refused() -> None:
     with pytest.raises(codl.UnsupportedError, match="adapter"):
         codl.RunOptions().add_active_adapter(object())
 
@@ -226,6 +280,12 @@ def test_functions_without_effect_can_be_called() -> None:
     codl.disable_telemetry_events()
     codl.enable_telemetry_events()
     codl.preload_dlls()
+    codl.set_default_logger_callback(print)
+    codl.set_global_thread_pool_sizes(1, 1)
+    codl.create_and_register_allocator(None)
+    codl.create_and_register_allocator_v2("CPUExecutionProvider", None, {})
+    codl.register_execution_provider_library("name", "library.so")
+    codl.unregister_execution_provider_library("name")
     session = codl.InferenceSession(scale_model().SerializeToString())
     session.set_providers(["CPUExecutionProvider"])
     session.enable_fallback()

@@ -15,7 +15,7 @@ FLOORS = (
     {"cache"},
     {"frontend", "catalog", "plan"},
     {"latency", "devices", "report", "options"},
-    {"profiler", "partitioner", "executor", "tuner", "analysis", "compat"},
+    {"profiler", "partitioner", "executor", "tuner", "analysis", "compat", "capi"},
     {"session"},
     {"__init__", "backend"},
     {"cli"},

@@ -15,6 +15,7 @@ import codl
 from codl.plan.steps import Chain
 from tests.exactness import DEVICES
 from tests.oracle import FloatArray, random_feeds, relative_error, run_reference
+from tests.session.models import relu_model
 from tools.networks import build
 
 PAIR = list(DEVICES)
@@ -272,6 +273,35 @@ def test_verified_plan_gives_right_numbers() -> None:
 def test_no_model_is_refused(wrong: object) -> None:
     with pytest.raises(codl.ModelError, match="expected a path or the bytes"):
         codl.InferenceSession(wrong)  # type: ignore[arg-type]
+
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "number for names": (5, {"x": np.ones(3, "f4")}),
+    "text for names": ("y", {"x": np.ones(3, "f4")}),
+    "numbers among names": ([5], {"x": np.ones(3, "f4")}),
+    "dict for names": ({"y": 1}, {"x": np.ones(3, "f4")}),
+    "no feeds": (None, None),
+    "list of feeds": (None, [np.ones(3, "f4")]),
+    "number for options": (None, {"x": np.ones(3, "f4")}, 5),
+}
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments_of_another_kind_are_type_errors(arguments: tuple[Any, ...]) -> None:
+    session = codl.InferenceSession(relu_model([3]))
+
+    with pytest.raises(codl.InputTypeError) as caught:
+        session.run(*arguments)
+
+    assert isinstance(caught.value, TypeError | ValueError)
+
+
+def test_names_may_be_any_collection() -> None:
+    session = codl.InferenceSession(relu_model([3]))
+
+    for names in (("y",), {"y"}, (name for name in ["y"])):
+        (output,) = session.run(names, {"x": np.ones(3, "f4")})  # type: ignore[arg-type]
+        assert output.tolist() == [1.0] * 3
 
 
 def test_options_of_another_library_are_refused() -> None:

@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from codl.errors import InputError, ModelError
-from codl.frontend.reader import DeclaredShape, Source
+from codl.frontend.reader import DeclaredShape, Source, name_open_dimension
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Input name -> its shape."""
@@ -25,7 +25,7 @@ def find_shapes(source: Source, dimensions: Mapping[str, int]) -> dict[str, tupl
         dimensions: Values of its free dimensions, by name.
 
     Raises:
-        ModelError: A dimension stays free, is none of the model's, or is less than 1.
+        ModelError: A dimension or a rank stays free, or a dimension is none of the model's or negative.
     """
     label, free = source.label, source.free_dimensions
     for name, value in dimensions.items():
@@ -34,9 +34,9 @@ def find_shapes(source: Source, dimensions: Mapping[str, int]) -> dict[str, tupl
                 f"{label}: got a value for dimension {name!r}, expected one of {list(free) or 'none'}; "
                 "name a free dimension of an input"
             )
-        if value < 1:
+        if value < 0:
             raise ModelError(
-                f"{label}: dimension {name!r}: got {value}, expected 1 or more; give another value"
+                f"{label}: dimension {name!r}: got {value}, expected 0 or more; give another value"
             )
     missing = [name for name in free if name not in dimensions]
     if missing:
@@ -46,28 +46,34 @@ def find_shapes(source: Source, dimensions: Mapping[str, int]) -> dict[str, tupl
             f"{label}: inputs {owners}: got free dimensions {missing}, expected numbers; "
             f"bind them, for instance dimensions={{{given}}}"
         )
+    shapeless = [argument.name for argument in source.inputs if not argument.has_rank]
+    if shapeless:
+        raise ModelError(
+            f"{label}: inputs {shapeless}: got no shape, expected one to plan for; export the model with "
+            "input shapes, or run it by a session, which plans for what it is fed"
+        )
     return {
         a.name: tuple(dimensions[dim] if isinstance(dim, str) else dim for dim in a.shape)
         for a in source.inputs
     }
 
 
-def bind(source: Source, *, shapes: Shapes, initializers: Values | None = None) -> None:
+def bind(
+    source: Source, *, shapes: Mapping[str, DeclaredShape | None], initializers: Values | None = None
+) -> None:
     """Write shapes into the model's inputs and values into its initializers; forget shapes stated elsewhere.
 
     A later call starts from what the model declares, whatever an earlier one wrote.
 
     Args:
         source: The model; its `proto` is changed.
-        shapes: Shape of every input.
+        shapes: Shape of every input; None for one of any rank.
         initializers: What takes the place of initializers, of their type.
     """
     graph = source.proto.graph
     for value in graph.input:
-        if not value.type.HasField("tensor_type"):
-            continue
-        for dim, length in zip(value.type.tensor_type.shape.dim, shapes[value.name], strict=True):
-            dim.dim_value = length
+        if value.type.HasField("tensor_type"):
+            _write_shape(value, shapes[value.name])
     del graph.value_info[:]
     for value in graph.output:
         if value.type.HasField("tensor_type"):
@@ -83,6 +89,20 @@ def bind(source: Source, *, shapes: Shapes, initializers: Values | None = None) 
             tensor.CopyFrom(numpy_helper.from_array(array, name))
         elif name in source.originals:
             tensor.CopyFrom(source.originals.pop(name))
+
+
+def _write_shape(value: Any, shape: DeclaredShape | None) -> None:
+    tensor = value.type.tensor_type
+    tensor.ClearField("shape")
+    if shape is None:
+        return
+    tensor.shape.SetInParent()
+    for axis, length in enumerate(shape):
+        dim = tensor.shape.dim.add()
+        if isinstance(length, int):
+            dim.dim_value = length
+        elif length != name_open_dimension(value.name, axis):
+            dim.dim_param = length
 
 
 def check_initializers(source: Source, values: Values) -> None:
@@ -116,7 +136,9 @@ def infer_output_shapes(source: Source) -> dict[str, DeclaredShape]:
     known = {dim for argument in source.inputs for dim in argument.shape}
     found = {value.name: value.type.tensor_type.shape.dim for value in inferred.graph.output}
     return {
-        name: tuple(_read_length(dim, known, f"{name}[{axis}]") for axis, dim in enumerate(found[name]))
+        name: tuple(
+            _read_length(dim, known, name_open_dimension(name, axis)) for axis, dim in enumerate(found[name])
+        )
         for name in missing
     }
 

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 
 from codl.errors import ModelError
 from codl.frontend.binding import Shapes, Values, bind, find_shapes
+from codl.frontend.external import NOTHING, InMemory
 from codl.frontend.fusion import fuse
 from codl.frontend.graph_cache import keep_graph, load_kept_graph
 from codl.frontend.host import settle
 from codl.frontend.reader import Argument, Source, name_model, read_source
+from codl.frontend.refusal import RefusedError
 from codl.frontend.simplify import simplify
 from codl.frontend.structure import check_structure
 from codl.frontend.tiling import mark_tiles
 from codl.frontend.translate import translate
 from codl.frontend.validity import check_nodes
+from codl.frontend.whole import leave_whole
 from codl.ir.check import check_graph
 from codl.ir.graph import Graph
 from codl.limits import DEFAULT_LIMITS, Limits
@@ -28,7 +31,7 @@ class LoadedModel:
     inputs: tuple[Argument, ...]
     """In the order of `graph.inputs`."""
     outputs: tuple[Argument, ...]
-    """In the order of `graph.outputs`, under the model's names."""
+    """In the order of `graph.outputs`, each once, under the model's names."""
     path: str | None
     """None for a model given as bytes."""
 
@@ -54,14 +57,21 @@ def load_model(
     return load_source(source, shapes=find_shapes(source, dimensions or {}))
 
 
-def open_model(model: str | os.PathLike[str] | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Source:
+def open_model(
+    model: str | os.PathLike[str] | bytes, *, limits: Limits = DEFAULT_LIMITS, memory: InMemory = NOTHING
+) -> Source:
     """Return a model as it is declared, to be loaded for any shapes of its inputs.
+
+    Args:
+        model: Path of an ONNX file, or its content.
+        limits: Bounds on what it may ask for.
+        memory: External data that is not read from files.
 
     Raises:
         ModelError: The file cannot be read, is no ONNX model, is too old, or passes a limit.
     """
     try:
-        return read_source(model, limits=limits)
+        return read_source(model, limits=limits, memory=memory)
     except UnicodeDecodeError as error:  # protobuf decodes names only when they are read
         raise _no_text(name_model(model), error) from error
 
@@ -102,6 +112,8 @@ def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) 
         graph = settle(mark_tiles(fuse(translate(simplify(source), label=source.label))))
     except UnicodeDecodeError as error:
         raise _no_text(source.label, error) from error
+    except RefusedError as refusal:
+        graph = leave_whole(source, refusal, shapes=shapes, initializers=initializers)
     check_graph(graph)
     return graph
 

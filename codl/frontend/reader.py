@@ -10,9 +10,9 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError
 
-from codl.errors import ModelError
+from codl.errors import MissingFileError, ModelError, ProtobufError
 from codl.files import read_file
-from codl.frontend.external import load_external_data
+from codl.frontend.external import NOTHING, InMemory, load_external_data
 from codl.frontend.types import name_type, name_value_type
 from codl.limits import DEFAULT_LIMITS, Limits
 
@@ -37,6 +37,8 @@ class Argument:
     """A free dimension by its name; one without a name is `input[axis]`. Empty for what is no tensor."""
     type: str
     """ONNX's words, such as `tensor(float)`."""
+    has_rank: bool = True
+    """False for a tensor that may have any number of axes; its shape is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,8 @@ class Source:
     """Initializers that are inputs too: a feed takes their place."""
     denotations: Mapping[str, str]
     """What free dimensions of the inputs mean, by their name, such as `DATA_BATCH`."""
+    output_names: tuple[str, ...]
+    """As declared: a model may list an output twice."""
     outputs: Mapping[str, DeclaredShape | None]
     """Output name -> declared shape, None where the model declares none."""
     output_types: Mapping[str, str]
@@ -87,12 +91,15 @@ class Source:
         return tuple(sorted({d for a in self.inputs for d in a.shape if isinstance(d, str)}))
 
 
-def read_source(model: str | os.PathLike[str] | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Source:
+def read_source(
+    model: str | os.PathLike[str] | bytes, *, limits: Limits = DEFAULT_LIMITS, memory: InMemory = NOTHING
+) -> Source:
     """Return a model with its weights in memory and initializers taken out of its inputs.
 
     Args:
         model: Path of an ONNX file, or its content.
         limits: Bounds on what it may ask for.
+        memory: External data that is not read from files.
 
     Raises:
         ModelError: The file cannot be read, is no ONNX model, is too old, or passes a limit.
@@ -102,14 +109,18 @@ def read_source(model: str | os.PathLike[str] | bytes, *, limits: Limits = DEFAU
     data = _read_bytes(model, label, limits)
     proto = _parse(data, label)
     _check_versions(proto, label)
-    outside = load_external_data(proto, label, path, most_bytes=limits.initializer_bytes)
+    outside = load_external_data(proto, label, path, most_bytes=limits.initializer_bytes, memory=memory)
     overridable = _find_overridable(proto)
     _drop_initializer_inputs(proto)
+    _open_negative_dimensions(proto)
+    output_names = tuple(value.name for value in proto.graph.output)
+    _drop_repeated_outputs(proto)
     return Source(
         proto=proto,
         label=label,
         path=None if path is None else str(path),
         inputs=tuple(_describe_input(value, label) for value in proto.graph.input),
+        output_names=output_names,
         overridable=tuple(overridable.values()),
         denotations=_read_denotations(proto),
         outputs={value.name: _declared_shape(value) for value in proto.graph.output},
@@ -136,7 +147,8 @@ def _read_bytes(model: str | os.PathLike[str] | bytes, label: str, limits: Limit
         try:
             return read_file(model, most_bytes=limits.model_bytes)
         except OSError as error:
-            raise ModelError(
+            kind = MissingFileError if isinstance(error, FileNotFoundError) else ModelError
+            raise kind(
                 f"{os.fspath(model)}: got {error.strerror}, expected a readable ONNX file; check the path"
             ) from error
     if len(model) > limits.model_bytes:
@@ -153,7 +165,7 @@ def _parse(data: bytes, label: str) -> Any:
     try:
         proto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
-        raise ModelError(
+        raise ProtobufError(
             f"{label}: got {len(data)} bytes that are no protobuf message, expected a whole ONNX model; "
             "export or download it again"
         ) from error
@@ -190,6 +202,27 @@ def _drop_initializer_inputs(proto: Any) -> None:
     del proto.graph.input[:]
     proto.graph.input.extend(feeds)
     proto.ir_version = max(proto.ir_version, 4)
+
+
+def _open_negative_dimensions(proto: Any) -> None:
+    """Leave dimensions of inputs and outputs open that are declared as -1 or less, as ONNX Runtime does."""
+    for value in (*proto.graph.input, *proto.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("value")
+
+
+def _drop_repeated_outputs(proto: Any) -> None:
+    outputs = {value.name: value for value in reversed(proto.graph.output)}
+    if len(outputs) < len(proto.graph.output):
+        unique = list(reversed(outputs.values()))
+        del proto.graph.output[:]
+        proto.graph.output.extend(unique)
+
+
+def name_open_dimension(argument: str, axis: int) -> str:
+    """Return what stands for a free dimension without a name."""
+    return f"{argument}[{axis}]"
 
 
 def _find_overridable(proto: Any) -> dict[str, Argument]:
@@ -234,11 +267,8 @@ def _describe_input(value: Any, label: str) -> Argument:
     name, shape = name_value_type(value.type), _declared_shape(value)
     if not name:
         raise ModelError(f"{label}: input {value.name!r}: got no type, expected one; export the model again")
-    if shape is None and name.startswith("tensor("):
-        raise ModelError(
-            f"{label}: input {value.name!r}: got no shape, expected one; export the model with input shapes"
-        )
-    return Argument(name=value.name, shape=shape or (), type=name)
+    has_rank = shape is not None or not name.startswith("tensor(")
+    return Argument(name=value.name, shape=shape or (), type=name, has_rank=has_rank)
 
 
 def _declared_shape(value: Any) -> DeclaredShape | None:
@@ -246,6 +276,6 @@ def _declared_shape(value: Any) -> DeclaredShape | None:
     if not tensor.HasField("shape"):
         return None
     return tuple(
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}[{axis}]"
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or name_open_dimension(value.name, axis)
         for axis, dim in enumerate(tensor.shape.dim)
     )

@@ -8,9 +8,9 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-from codl.errors import ModelError
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import find_opset
+from codl.frontend.refusal import RefusedError
 from codl.frontend.scales import find_resized_shape, find_scales_input
 from codl.frontend.slices import find_slice_problems, find_sliced_shape
 from codl.frontend.types import make_value_type, name_type, name_value_type
@@ -42,7 +42,7 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
         label: The model in messages.
 
     Raises:
-        ModelError: Inference gives up on the whole model.
+        RefusedError: Inference gives up on the whole model.
     """
     nodes, skeleton = list(model.graph.node), make_skeleton(model)
     values = {tensor.name: tensor for tensor in skeleton.graph.initializer}
@@ -116,10 +116,7 @@ def _infer(skeleton: Any, *, label: str) -> Inferred:
     try:
         result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
-        raise ModelError(
-            f"{label}: got a model that ONNX shape inference refuses ({' '.join(str(error).split())}), "
-            "expected a valid one; correct or export it again"
-        ) from error
+        raise RefusedError(label, who="ONNX shape inference", error=error) from error
     shapes: dict[str, Shape] = {t.name: tuple(t.dims) for t in graph.initializer}
     types = {t.name: f"tensor({name_type(t.data_type)})" for t in graph.initializer}
     for value in (*result.input, *result.value_info):

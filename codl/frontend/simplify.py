@@ -7,8 +7,8 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from codl.errors import ModelError
 from codl.frontend.reader import Source
+from codl.frontend.refusal import RefusedError
 
 _MESSAGE_LIMIT_BYTES = 2**26
 """Heavier weights travel beside the message: twice as fast for VGG-16, and protobuf ends at 2 GiB."""
@@ -27,7 +27,7 @@ def simplify(source: Source) -> Any:
     Where weights are of a type that it computes in float32 it converts them last: then they are folded again.
 
     Raises:
-        ModelError: ONNX Runtime refuses the model.
+        RefusedError: ONNX Runtime refuses the model.
         OSError: There is no room for temporary files.
     """
     try:
@@ -38,10 +38,7 @@ def simplify(source: Source) -> Any:
     except OSError:  # no fault of the model
         raise
     except Exception as error:  # ONNX Runtime's errors have no common base but this one
-        raise ModelError(
-            f"{source.label}: got a model that ONNX Runtime refuses ({' '.join(str(error).split())}), "
-            "expected a valid one; correct or export it again"
-        ) from error
+        raise RefusedError(source.label, who="ONNX Runtime", error=error) from error
 
 
 def _rewrite(proto: Any) -> Any:

@@ -26,12 +26,9 @@ def find_structure_problems(source: Source) -> Iterator[str]:
     for name, count in written.items():
         if count > 1:
             yield f"{label}: tensor {name!r}: got {count} producers, expected 1; rename all but one"
-    declared = Counter(value.name for value in graph.output)
-    for name, count in declared.items():
+    for name in (value.name for value in graph.output):
         if name not in written:
             yield f"{label}: output {name!r}: got no node that writes it, expected one; export again"
-        if count > 1:
-            yield f"{label}: output {name!r}: got {count} mentions, expected 1; remove all but one"
     cycle = _find_cycle(nodes)
     if cycle:
         yield (

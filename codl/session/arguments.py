@@ -1,8 +1,10 @@
 """Inputs and outputs of a model as a session describes them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from codl.frontend import Argument, Metadata
+from codl.frontend.reader import name_open_dimension
 from codl.ir.graph import Tensor
 from codl.values import ModelMetadata, NodeArg
 
@@ -10,10 +12,9 @@ from codl.values import ModelMetadata, NodeArg
 def bind_arguments(arguments: Iterable[Argument], lengths: Mapping[str, int]) -> tuple[Argument, ...]:
     """Return arguments with numbers in place of the free dimensions that ``lengths`` names."""
     return tuple(
-        Argument(
-            name=argument.name,
+        replace(
+            argument,
             shape=tuple(lengths.get(d, d) if isinstance(d, str) else d for d in argument.shape),
-            type=argument.type,
         )
         for argument in arguments
     )
@@ -26,15 +27,18 @@ def fix_argument(argument: Argument, tensor: Tensor) -> Argument:
 
 
 def is_fixed(arguments: Iterable[Argument]) -> bool:
-    """Return whether every dimension is a number."""
-    return all(isinstance(dim, int) for argument in arguments for dim in argument.shape)
+    """Return whether every rank is known and every dimension a number."""
+    return all(a.has_rank and all(isinstance(dim, int) for dim in a.shape) for a in arguments)
 
 
 def describe_argument(argument: Argument) -> NodeArg:
     """Return an argument as users see it: a free dimension without a name is None."""
     return NodeArg(
         name=argument.name,
-        shape=[None if dim == f"{argument.name}[{axis}]" else dim for axis, dim in enumerate(argument.shape)],
+        shape=[
+            None if dim == name_open_dimension(argument.name, axis) else dim
+            for axis, dim in enumerate(argument.shape)
+        ],
         type=argument.type,
     )
 

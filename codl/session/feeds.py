@@ -1,12 +1,12 @@
 """Feeds of a run, checked against what the model declares before anything is computed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from codl.errors import InputError
+from codl.errors import InputError, InputTypeError
 from codl.frontend import Argument
 from codl.values import Array, OrtValue, find_dtype, is_tensor_type
 
@@ -33,7 +33,7 @@ def check_feeds(feed: Any, *, inputs: Sequence[Argument], overridable: Sequence[
         InputError: A feed is missing, unknown, or of the wrong type, rank or shape.
     """
     if not isinstance(feed, Mapping):
-        raise InputError(f"feeds: got {type(feed).__name__}, expected a dict of names to arrays")
+        raise InputTypeError(f"feeds: got {type(feed).__name__}, expected a dict of names to arrays")
     given = {
         argument.name: _check_feed(argument, feed[argument.name])
         for argument in (*inputs, *overridable)
@@ -60,10 +60,14 @@ def check_output_names(names: Any, known: Sequence[str]) -> tuple[str, ...]:
     Raises:
         InputError: The model has no output of a name.
     """
-    if isinstance(names, str):
-        raise InputError(f"outputs: got the text {names!r}, expected a list of names")
-    wanted = tuple(names or known)
+    if names is None:
+        return tuple(known)
+    if isinstance(names, str | Mapping) or not isinstance(names, Iterable):
+        raise InputTypeError(f"outputs: got {names!r}, expected a list of names")
+    wanted = tuple(names) or tuple(known)
     for name in wanted:
+        if not isinstance(name, str):
+            raise InputTypeError(f"outputs: got the name {name!r}, expected text")
         if name not in known:
             raise InputError(f"output {name!r}: the model has no such output, expected one of {list(known)}")
     return wanted
@@ -85,10 +89,12 @@ def _check_feed(argument: Argument, value: Any) -> Any:
         )
     if not _is_of_type(value, dtype):
         raise InputError(f"input {name!r}: got dtype {value.dtype}, expected {_describe(argument)}")
+    if not argument.has_rank:
+        return value
     if value.ndim != len(argument.shape):
         raise InputError(f"input {name!r}: got rank {value.ndim}, expected {_describe(argument)}")
     for length, declared in zip(value.shape, argument.shape, strict=True):
-        if length != declared and not (isinstance(declared, str) and length > 0):
+        if length != declared and isinstance(declared, int):
             raise InputError(f"input {name!r}: got shape {list(value.shape)}, expected {_describe(argument)}")
     return value
 
@@ -110,4 +116,5 @@ def _convert_list(argument: Argument, value: list[Any], dtype: np.dtype[Any]) ->
 
 
 def _describe(argument: Argument) -> str:
-    return f"{find_dtype(argument.type)} of shape {list(argument.shape)}"
+    shape = list(argument.shape) if argument.has_rank else "any"
+    return f"{find_dtype(argument.type)} of shape {shape}"

@@ -6,13 +6,15 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
 from codl.compat import HOST_PROVIDER, name_provider
-from codl.errors import CodlError, InputError, ModelError, PlanError
+from codl.errors import InputError, InputTypeError, ModelTypeError, PlanError, StoppedError
 from codl.frontend import Argument, Source, open_model
 from codl.frontend.binding import check_initializers, infer_output_shapes
+from codl.frontend.external import InMemory
 from codl.ir.graph import Graph
 from codl.options import RunOptions, SessionOptions
 from codl.plan.steps import Plan
@@ -75,7 +77,9 @@ class InferenceSession:
 
     def _open(self, model: str | os.PathLike[str] | bytes) -> Source:
         with self._record("model_loading_array" if isinstance(model, bytes) else "model_loading_uri"):
-            return open_model(model, limits=self._options.limits)
+            options = self._options
+            memory = InMemory(files=options.external_files, values=options.initializers)
+            return open_model(model, limits=options.limits, memory=memory)
 
     def _describe(self, source: Source) -> None:
         """Keep what the model declares, with the options' dimensions in it."""
@@ -86,11 +90,14 @@ class InferenceSession:
         }
         lengths.update(self._options.free_dimensions)
         shapes = {**source.outputs, **infer_output_shapes(source)}
-        outputs = (Argument(name=n, shape=s or (), type=source.output_types[n]) for n, s in shapes.items())
+        outputs = (
+            Argument(name=name, shape=shapes[name] or (), type=source.output_types[name])
+            for name in source.output_names
+        )
         self._inputs = bind_arguments(source.inputs, lengths)
         self._overridable = bind_arguments(source.overridable, lengths)
         self._outputs = bind_arguments(outputs, lengths)
-        self._output_names = tuple(shapes)
+        self._output_names = source.output_names
         self._metadata = describe_model(source.metadata)
 
     def _prepare(self, source: Source) -> Variants:
@@ -194,16 +201,22 @@ class InferenceSession:
 
         Raises:
             InputError: A feed is missing, unknown, or of the wrong dtype, rank or shape; an unknown output.
-            CodlError: `terminate` is set.
+            StoppedError: `terminate` is set.
             HostError: ONNX Runtime failed at what it runs on the host.
         """
         wanted = check_output_names(output_names, self._output_names)
         feeds = check_feeds(input_feed, inputs=self._inputs, overridable=self._overridable)
+        if not hasattr(run_options or RunOptions, "terminate"):
+            raise InputTypeError(f"run_options: got {type(run_options).__name__}, expected codl.RunOptions")
         if run_options is not None and run_options.terminate:
-            raise CodlError("run: got run options with terminate set, expected it unset; nothing was run")
+            raise StoppedError("run: got run options with terminate set, expected it unset; nothing was run")
         with self._lock:
             outputs = self._run(feeds)
-        return [outputs[name] for name in wanted]
+        if len(set(wanted)) == len(wanted):
+            return [outputs[name] for name in wanted]
+        return [
+            deepcopy(outputs[name]) for name in wanted
+        ]  # arrays of their own, however often they are named
 
     def _run(self, feeds: Feeds) -> Mapping[str, Any]:
         if self._variants is None:
@@ -283,19 +296,22 @@ class InferenceSession:
 
 def _check_options(options: Any) -> SessionOptions:
     if options is not None and not isinstance(options, SessionOptions):
-        raise InputError(f"sess_options: got {type(options).__name__}, expected codl.SessionOptions")
+        raise InputTypeError(f"sess_options: got {type(options).__name__}, expected codl.SessionOptions")
     return options or SessionOptions()
 
 
 def _check_model(model: Any) -> str | os.PathLike[str] | bytes:
     if not isinstance(model, str | os.PathLike | bytes):
-        raise ModelError(f"model: got {type(model).__name__}, expected a path or the bytes of an ONNX file")
+        raise ModelTypeError(
+            f"model: got {type(model).__name__}, expected a path or the bytes of an ONNX file"
+        )
     return model
 
 
 def _known(value: T | None, inputs: Sequence[Argument]) -> T:
     if value is None:
         free = sorted({dim for argument in inputs for dim in argument.shape if isinstance(dim, str)})
+        free += [argument.name for argument in inputs if not argument.has_rank]
         raise PlanError(
             f"session: got a model with open dimensions {free} that has not run yet, expected one that has; "
             "run it once, or set them with SessionOptions.add_free_dimension_override_by_name"
