@@ -14,9 +14,10 @@ from typing import Any
 import pyopencl as cl
 
 from codl.devices import facts, limits
+from codl.devices.boundary import driver_calls
 from codl.devices.installed import INSTALL_REMEDY, DriverProblem, find_icds, private_vendors
 from codl.devices.pocl_wheel import mend_processor_name
-from codl.devices.probe import find_fault
+from codl.devices.probe import find_fault, tell_reason
 from codl.errors import DeviceError, DriverError
 from codl.machine import DeviceInfo, DeviceKind
 
@@ -237,19 +238,25 @@ def _load_once() -> _Loaded:
 def _enumerate_devices() -> tuple[list[Any], list[DriverProblem]]:
     """Return each device once, and a problem for each platform that brings none."""
     try:
-        platforms = cl.get_platforms()
-    except cl.Error:  # the loader's way to say that there is none
+        with driver_calls("OpenCL", "the loader failed", kind=DriverError):
+            platforms = cl.get_platforms()
+    except DriverError as error:
+        if getattr(error.__cause__, "code", None) != cl.status_code.PLATFORM_NOT_FOUND_KHR:
+            raise
         return [], []
     found: dict[int, Any] = {}
     problems: list[DriverProblem] = []
     for platform in platforms:
-        name = str(platform.name).strip()
-        if "FPGA" in name:
-            continue
+        name = "a platform"
         try:
-            found |= {device.int_ptr: device for device in platform.get_devices()}
-        except cl.Error as error:
-            message = f"platform without a device ({str(error).splitlines()[0]})"
+            name = str(platform.name).strip()
+            if "FPGA" in name:
+                continue
+            brought = {device.int_ptr: device for device in platform.get_devices()}
+            facts.describe_devices(tuple(brought.values()))  # a device that does not answer is none
+            found |= brought
+        except Exception as error:  # whatever a driver raises is its fault
+            message = f"platform without a device ({tell_reason(error)})"
             problems.append(
                 DriverProblem(source=name, message=message, remedy="see the driver's documentation")
             )

@@ -107,7 +107,7 @@ def prepare_loop(device: Device, loop: Loop, items: int) -> tuple[Callable[[], N
     ]
     products = rows * channels * depth * walks
     tiles = max(1, _LOOP_PRODUCTS // products)
-    kernel.set_args(*buffers, np.int32(depth), np.int32(walks), np.int32(tiles))
+    device.bind(kernel, *buffers, np.int32(depth), np.int32(walks), np.int32(tiles))
     run = prepare_run(device, kernel, items, 1, keep=buffers)
     return run, 2.0 * items * products * tiles
 

@@ -28,6 +28,7 @@ import pyopencl as cl
 from codl.assets import VERSION
 from codl.cache.folders import KERNELS
 from codl.cache.sealed import SealedFile
+from codl.devices.boundary import driver_calls
 from codl.errors import CacheError
 from codl.machine import DeviceInfo
 
@@ -61,8 +62,9 @@ class KernelCache:
         if not self._is_used:
             return
         try:
-            (binary,) = program.get_info(cl.program_info.BINARIES)
-        except (cl.Error, ValueError):
+            with driver_calls(self._info.name, "no binary", kind=CacheError):
+                (binary,) = program.get_info(cl.program_info.BINARIES)
+        except CacheError:
             return
         if binary:
             KERNELS.write(
@@ -100,10 +102,8 @@ def create_program(context: Any, cl_device: Any, binary: bytes, options: str) ->
     Raises:
         CacheError: The driver does not take it.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            program = cl.Program(context, [cl_device], [binary])
-            return program.build(options=options.split(), cache_dir=False)
-    except cl.Error as error:
-        raise CacheError(f"kernel cache: the driver refuses a binary of its own: {error}") from error
+    refusal = "the driver refuses a binary of its own"
+    with driver_calls("kernel cache", refusal, kind=CacheError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.CompilerWarning)
+        program = cl.Program(context, [cl_device], [binary])
+        return program.build(options=options.split(), cache_dir=False)

@@ -11,12 +11,12 @@ import numpy as np
 import pyopencl as cl
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg, can_steal
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work, driver_calls
 from codl.devices.images import ImageStorage
 from codl.devices.memory import Storage
 from codl.devices.opencl import COUNTER_STEP, Device
 from codl.devices.timing import Row
-from codl.errors import DeviceError
+from codl.errors import BuildError, DeviceError
 from codl.ir.graph import FLOAT_BYTES
 
 _INT_LIMIT = 2**31
@@ -85,7 +85,8 @@ def bind_launch(
         scratch_position = len(args)
         args.append(scratch)
     if batch.local is not None:
-        args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))
+        with driver_calls(device.info.name, "no local memory", kind=BuildError):
+            args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))
     args += [
         np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0])
         for values in batch.scalars.values()
@@ -93,7 +94,7 @@ def bind_launch(
     if is_stolen:
         args += [device.counters, *map(np.int32, global_size)]
         global_size = (min(device.info.units, prod(global_size)), 1, 1)
-    kernel.set_args(*args)
+    device.bind(kernel, *args)
     call = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, global_size, batch.local_size)
     return BoundLaunch(enqueue=call, kernel=kernel, args=tuple(args), scratch_position=scratch_position)
 
@@ -111,15 +112,12 @@ def time_launches(device: Device, launches: Sequence[BoundLaunch], *, plays: int
     calls = [launch.enqueue for launch in launches]
 
     def measure(_keep: Sequence[BoundLaunch] = launches) -> float:
-        try:
-            with attentive_host():
-                start = time.perf_counter()
-                for call in calls:
-                    call()
-                device.finish()
-                return (time.perf_counter() - start) / plays
-        except cl.Error as error:
-            raise DeviceError(f"{device.info.name}: launch failed with {error}; run `codl doctor`") from error
+        with at_work([device], f"launches on {device.info.name}"):
+            start = time.perf_counter()
+            for call in calls:
+                call()
+            device.finish()
+            return (time.perf_counter() - start) / plays
 
     return measure
 

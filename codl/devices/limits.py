@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codl.assets import cache_dir
@@ -97,11 +97,13 @@ def pinned_caller() -> Iterator[None]:
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, _caller_cores)
+    with suppress(OSError):  # the system has taken these cores from the process
+        os.sched_setaffinity(0, _caller_cores)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)
 
 
 @contextmanager

@@ -124,7 +124,7 @@ def _build_stream(device: Device, dst: Any, src: Any, *, share: int, walks: int,
     stream = "reference_stream__buffer"
     built = {"VECTOR": _count_lanes(device), "GROUP": _count_group(device), "COPIES": int(copies)}
     kernel = device.kernel(f"reference/{stream}.cl", stream, built)
-    kernel.set_args(dst, src, np.int32(share), np.int32(walks))
+    device.bind(kernel, dst, src, np.int32(share), np.int32(walks))
     return kernel
 
 
@@ -135,7 +135,7 @@ def prepare_spin(device: Device, *, rounds: int) -> Call:
     items = device.info.units * (1 if device.info.kind is DeviceKind.CPU else 8 * group)
     kernel = device.kernel(f"reference/{name}.cl", name, {"VECTOR": lanes, "GROUP": group})
     dst = device.allocate(items)
-    kernel.set_args(dst, np.float32(0.999), np.int32(rounds))
+    device.bind(kernel, dst, np.float32(0.999), np.int32(rounds))
 
     def spin(_keep: Any = dst) -> Any:
         return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
@@ -156,7 +156,7 @@ def prepare_write(device: Device, storage: Storage, region: Region, *, value: fl
     items = -(-items // group) * group
     write = "reference_write__buffer"
     kernel = device.kernel(f"reference/{write}.cl", write, {"GROUP": group})
-    kernel.set_args(storage.buffer, np.float32(value), np.int32(first), np.int32(count), np.int32(share))
+    device.bind(kernel, storage.buffer, np.float32(value), *map(np.int32, (first, count, share)))
 
     def enqueue(_keep: Any = (storage, kernel)) -> Any:
         return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))

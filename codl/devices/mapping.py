@@ -1,5 +1,6 @@
 """Regions of shared memory that the host takes hold of, so that a device and others see the same."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,10 @@ class HeldRegion:
         """Give the region back; the device's next launches see what was written."""
         self._map.release(self._queue)
         self._map = None
+
+    def let_go(self) -> None:
+        """Give the region back if it is held, as a run leaves it that has failed."""
+        if self._map is not None:
+            with suppress(Exception):  # what failed before is told of; dropping a map gives it back, too
+                self.unmap()
+            self._map = None

@@ -14,10 +14,11 @@ import pyopencl as cl
 
 from codl.catalog.source import build_options, read_source
 from codl.catalog.spec import Parameters
+from codl.devices.boundary import driver_calls
 from codl.devices.drivers import find_device
 from codl.devices.kernel_cache import KernelCache
 from codl.devices.limits import pinned_caller
-from codl.errors import BuildError, DeviceError
+from codl.errors import BuildError
 from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
 
@@ -30,12 +31,9 @@ class Device:
 
     def __init__(self, info: DeviceInfo, cl_device: Any) -> None:
         self.info = info
-        try:
-            with pinned_caller():  # as the first context, see `find_fault`
-                self.context = cl.Context([cl_device])
-                self.queue = cl.CommandQueue(self.context)
-        except cl.Error as error:
-            raise DeviceError(f"{info.name}: driver refused a context: {error}; run `codl doctor`") from error
+        with driver_calls(info.name, "driver refused a context"), pinned_caller():  # as `find_fault`
+            self.context = cl.Context([cl_device])
+            self.queue = cl.CommandQueue(self.context)
         self._kernel_cache = KernelCache(info, cl_device)
         self._lock = threading.Lock()
         """Sessions of several threads share a device and its programs."""
@@ -51,12 +49,10 @@ class Device:
             DeviceError: The driver refuses such a queue.
         """
         twin = self._copy()
-        try:
+        with driver_calls(self.info.name, "driver refused a queue with profiling"):
             twin.queue = cl.CommandQueue(
                 self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
             )
-        except cl.Error as error:
-            raise DeviceError(f"{self.info.name}: driver refused a queue with profiling: {error}") from error
         return twin
 
     def with_facts(self, **changes: Any) -> "Device":
@@ -95,10 +91,17 @@ class Device:
                     program = self._build(source, options)
                     self._unstored.append((source, options))
                 self._programs[source, options] = program
-        try:
+        with driver_calls(self.info.name, f"no kernel {entry} in {source}", kind=BuildError):
             return cl.Kernel(program, entry)
-        except cl.Error as error:
-            raise BuildError(f"{self.info.name}: no kernel {entry} in {source}: {error}") from error
+
+    def bind(self, kernel: Any, *args: Any) -> None:
+        """Set all arguments of a kernel; keep buffers as long as it, which OpenCL does not.
+
+        Raises:
+            BuildError: The driver refused them.
+        """
+        with driver_calls(self.info.name, "driver refused a kernel's arguments", kind=BuildError):
+            kernel.set_args(*args)
 
     def store_programs(self, *, only_quickly: bool = False) -> None:
         """Keep what was built since the last call for later processes; call it after a first launch of it.
@@ -117,13 +120,13 @@ class Device:
 
     def _build(self, source: str, options: str) -> Any:
         text = read_source(source)
-        try:
-            with warnings.catch_warnings():
-                # The Intel driver always leaves a build log, which pyopencl takes for a warning.
-                warnings.simplefilter("ignore", cl.CompilerWarning)
-                return cl.Program(self.context, text).build(options=options.split(), cache_dir=False)
-        except cl.Error as error:
-            raise BuildError(f"{self.info.name}: cannot build {source} ({options}): {error}") from error
+        with (
+            driver_calls(self.info.name, f"cannot build {source} ({options})", kind=BuildError),
+            warnings.catch_warnings(),
+        ):
+            # The Intel driver always leaves a build log, which pyopencl takes for a warning.
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            return cl.Program(self.context, text).build(options=options.split(), cache_dir=False)
 
     def allocate(self, floats: int) -> Any:
         """Return a new buffer of ``floats`` float32 values in the device's own memory."""
@@ -132,12 +135,8 @@ class Device:
     def allocate_image(self, width: int, height: int) -> Any:
         """Return a new image of ``width`` x ``height`` texels of four floats."""
         texel = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
-        try:
+        with driver_calls(self.info.name, f"cannot allocate an image of {width} x {height}"):
             return cl.create_image(self.context, cl.mem_flags.READ_WRITE, texel, shape=(width, height))
-        except cl.Error as error:
-            raise DeviceError(
-                f"{self.info.name}: cannot allocate an image of {width} x {height}: {error}"
-            ) from error
 
     def wrap(self, array: npt.NDArray[np.float32]) -> Any:
         """Return a buffer over the memory of ``array`` itself; keep the array as long as the buffer."""
@@ -149,11 +148,9 @@ class Device:
         return self._buffer(cl.mem_flags.READ_ONLY | sharing, hostbuf=array)
 
     def _buffer(self, flags: Any, **what: Any) -> Any:
-        try:
+        size = what.get("size") or what["hostbuf"].nbytes
+        with driver_calls(self.info.name, f"cannot allocate {size} bytes"):
             return cl.Buffer(self.context, flags, **what)
-        except cl.Error as error:
-            size = what.get("size") or what["hostbuf"].nbytes
-            raise DeviceError(f"{self.info.name}: cannot allocate {size} bytes: {error}") from error
 
     def zeros(self, floats: int) -> Any:
         """Return a buffer of at least ``floats`` zeros, shared by all kernels that read padding from it."""
@@ -174,11 +171,12 @@ class Device:
 
     def fill(self, buffer: Any, value: float) -> None:
         """Set every float of a buffer or an image."""
-        if isinstance(buffer, cl.Image):
-            texel = np.full(4, value, np.float32)
-            cl.enqueue_fill_image(self.queue, buffer, texel, (0, 0, 0), (*buffer.shape, 1))
-            return
-        cl.enqueue_fill_buffer(self.queue, buffer, np.float32(value), 0, buffer.size)
+        with driver_calls(self.info.name, "cannot fill memory"):
+            if isinstance(buffer, cl.Image):
+                texel = np.full(4, value, np.float32)
+                cl.enqueue_fill_image(self.queue, buffer, texel, (0, 0, 0), (*buffer.shape, 1))
+                return
+            cl.enqueue_fill_buffer(self.queue, buffer, np.float32(value), 0, buffer.size)
 
     def finish(self) -> None:
         """Wait until everything enqueued is done; other Python threads run meanwhile."""

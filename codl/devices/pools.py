@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from codl.catalog.layers import draw_values
+from codl.devices.boundary import driver_calls
 from codl.devices.loads import round_read
 from codl.devices.memory import Storage, allocate_own, place_in
 from codl.devices.opencl import Device
@@ -42,7 +43,8 @@ class _Ring:
         """Return a buffer of so many values, no more than there are, and the same as an array."""
         begin = self._end if self._end + floats <= self.host.size else 0
         self._end = -(-(begin + floats) // _PAGE_FLOATS) * _PAGE_FLOATS
-        piece = self.buffer.get_sub_region(begin * FLOAT_BYTES, floats * FLOAT_BYTES)
+        with driver_calls("pool", f"no part of {floats} values"):
+            piece = self.buffer.get_sub_region(begin * FLOAT_BYTES, floats * FLOAT_BYTES)
         return piece, self.host[begin : begin + floats]
 
 

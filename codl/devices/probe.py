@@ -10,6 +10,7 @@ import pyopencl as cl
 from codl.devices.limits import pinned_caller
 
 COUNT = 64
+_SHORTAGES = (cl.MemoryError, MemoryError)
 SOURCE = """
 __kernel void codl_probe(__global const float *src, __global float *dst)
 {
@@ -19,16 +20,25 @@ __kernel void codl_probe(__global const float *src, __global float *dst)
 """
 
 
-@cache
 def find_fault(device: Any) -> str | None:
     """Return in one line what is wrong with an OpenCL device, or None when it computes what it should.
 
-    The verdict is kept for the life of the process.
+    The verdict is kept for the life of the process, unless memory was short.
     """
+    try:
+        return _find_lasting_fault(device)
+    except _SHORTAGES as error:
+        return tell_reason(error)
+
+
+@cache
+def _find_lasting_fault(device: Any) -> str | None:
     try:
         with pinned_caller():  # threads that a driver starts for its first context keep where they may run
             result = _run_probe(device)
-    except (cl.Error, MemoryError) as error:
+    except _SHORTAGES:
+        raise
+    except Exception as error:  # whatever a driver raises is its fault
         return tell_reason(error)
     expected = np.arange(COUNT, dtype=np.float32) * 2 + 1
     return None if np.array_equal(result, expected) else "a launch computed wrong numbers"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
 from codl.devices.timing import Row, Sampler, repeat_row, time_call
@@ -254,7 +254,7 @@ def prepare_fma(device: Device, *, lanes: int, rounds: int, items: int | None = 
     items, group = items or count_items(device), _count_group(device)
     kernel = device.kernel(_FMA, "reference_fma__buffer", {"VECTOR": lanes, "GROUP": group})
     dst = device.allocate(items)
-    kernel.set_args(dst, np.float32(0.999), np.int32(rounds))
+    device.bind(kernel, dst, np.float32(0.999), np.int32(rounds))
     return prepare_run(device, kernel, items, group, keep=[dst])
 
 
@@ -292,7 +292,7 @@ def prepare_stream(
         "reference_stream__buffer",
         {"VECTOR": lanes, "GROUP": group, "COPIES": int(copies), "STREAMS": int(are_streams)},
     )
-    kernel.set_args(ground.dst, ground.src, np.int32(share), np.int32(rounds))
+    device.bind(kernel, ground.dst, ground.src, np.int32(share), np.int32(rounds))
     return prepare_run(device, kernel, items, group, keep=[ground])
 
 
@@ -309,7 +309,7 @@ def prepare_run(
     enqueue = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, (items, 1, 1), (group, 1, 1))
 
     def run(_keep: Any = (kernel, keep)) -> None:
-        with attentive_host():
+        with at_work([device], f"references on {device.info.name}"):
             enqueue()
             device.finish()
 

@@ -5,12 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyopencl as cl
-
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work
 from codl.devices.opencl import Device
 from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
-from codl.errors import DeviceError
 
 Call = tuple[int | None, Callable[[], Any]]
 """What the host does, and the device whose kernel that enqueues, returning its event; None for the rest."""
@@ -42,22 +39,16 @@ def play(script: Sequence[Call], devices: Sequence[Device]) -> Played:
         DeviceError: A driver failed, or keeps no times.
     """
     busy = [0.0] * len(devices)
-    try:
-        with attentive_host():
-            start = time.perf_counter()
-            results = [(device, call()) for device, call in script]
-            for opened in devices:  # else one may begin when the other is done
-                opened.queue.flush()
-            for opened in devices:
-                opened.finish()
-            total = time.perf_counter() - start
+    names = " and ".join(opened.info.name for opened in devices)
+    with at_work(devices, f"kernels timed on {names}"):
+        start = time.perf_counter()
+        results = [(device, call()) for device, call in script]
+        for opened in devices:  # else one may begin when the other is done
+            opened.queue.flush()
+        for opened in devices:
+            opened.finish()
+        total = time.perf_counter() - start
         for device, event in results:
             if device is not None:
                 busy[device] += SECONDS_PER_NS * count_ns(event)
-    except cl.Error as error:
-        names = " and ".join(opened.info.name for opened in devices)
-        raise DeviceError(
-            f"{names}: a driver failed with {error} while kernels were timed, expected success; "
-            "run `codl doctor`"
-        ) from error
     return Played(total, tuple(busy))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from codl.devices.boundary import driver_calls
 from codl.devices.meeting import SIGNALS_VARIABLE
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
@@ -43,11 +44,9 @@ class Signals:
         self._flags = allocate_host((1 + 2 * len(devices)) * _LINE).view(np.int32)
         self.reset()
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-        try:
+        names = " and ".join(one.info.name for one in devices)
+        with driver_calls(names, f"cannot share {self._flags.nbytes} bytes"):
             self._buffers = [cl.Buffer(one.context, flags, hostbuf=self._flags) for one in devices]
-        except cl.Error as error:
-            names = " and ".join(one.info.name for one in devices)
-            raise DeviceError(f"{names}: cannot share {self._flags.nbytes} bytes: {error}") from error
 
     @property
     def turn(self) -> AbstractContextManager[object]:
@@ -65,9 +64,8 @@ class Signals:
         """
         kernel = self._devices[device].kernel(_SOURCE, _ENTRY, {"LINE": _LINE})
         bits = sum(1 << other for other in awaited if other != device)
-        kernel.set_args(
-            self._buffers[device], *map(np.int32, (len(self._devices), device, says, bits, number))
-        )
+        numbers = map(np.int32, (len(self._devices), device, says, bits, number))
+        self._devices[device].bind(kernel, self._buffers[device], *numbers)
         return partial(cl.enqueue_nd_range_kernel, self._devices[device].queue, kernel, (1,), (1,))
 
     def reset(self) -> None:

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyopencl as cl
 
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work
 from codl.devices.opencl import Device
 from codl.errors import DeviceError
 
@@ -50,13 +50,10 @@ class Stopwatch:
         Raises:
             DeviceError: The driver failed.
         """
-        with attentive_host():
-            try:
-                if self.has_events:
-                    return self._time_events(launches, before, plays)
-                return float(np.median([self._time_wall(launches, before) for _ in range(plays)]))
-            except cl.Error as error:
-                raise self._explain(error) from error
+        with self._at_work():
+            if self.has_events:
+                return self._time_events(launches, before, plays)
+            return float(np.median([self._time_wall(launches, before) for _ in range(plays)]))
 
     def time_groups(self, groups: Sequence[Sequence[Call]], *, plays: int = 1) -> npt.NDArray[np.float64]:
         """Return how long each group of launches runs in each play, in seconds, [plays, groups].
@@ -64,17 +61,14 @@ class Stopwatch:
         Raises:
             DeviceError: The driver failed.
         """
-        with attentive_host():
-            try:
-                if not self.has_events:
-                    return np.array([[self._time_wall(group, ()) for group in groups] for _ in range(plays)])
-                events = [[[launch() for launch in group] for group in groups] for _ in range(plays)]
-                self.device.finish()
-                return SECONDS_PER_NS * np.array(
-                    [[sum(count_ns(one) for one in group) for group in play] for play in events], np.float64
-                )
-            except cl.Error as error:
-                raise self._explain(error) from error
+        with self._at_work():
+            if not self.has_events:
+                return np.array([[self._time_wall(group, ()) for group in groups] for _ in range(plays)])
+            events = [[[launch() for launch in group] for group in groups] for _ in range(plays)]
+            self.device.finish()
+            return SECONDS_PER_NS * np.array(
+                [[sum(count_ns(one) for one in group) for group in play] for play in events], np.float64
+            )
 
     def calibrate(self, empty: Call) -> None:
         """Learn what the host's clock counts for a launch that does nothing; the device's counts nothing."""
@@ -82,11 +76,8 @@ class Stopwatch:
             self._idle_seconds = 0.0
             self._idle_seconds = float(np.median([self.time([empty]) for _ in range(_TRIALS)]))
 
-    def _explain(self, error: cl.Error) -> DeviceError:
-        return DeviceError(
-            f"{self.device.info.name}: driver failed with {error} while a kernel was timed, "
-            "expected success; run `codl doctor`"
-        )
+    def _at_work(self) -> AbstractContextManager[None]:
+        return at_work([self.device], f"kernels timed on {self.device.info.name}")
 
     def _time_events(self, launches: Sequence[Call], before: Sequence[Call], plays: int) -> float:
         events = []

@@ -9,6 +9,7 @@ from codl.catalog.choose import NO_DATABASES, Databases
 from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
 from codl.catalog.spec import Implementation, LaunchBatch, Parameters, TensorArg
 from codl.catalog.table import PAIRS
+from codl.devices.boundary import driver_calls
 from codl.devices.images import ImageStorage
 from codl.devices.launch import bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
@@ -165,6 +166,7 @@ class _Compiler:
             closing=tuple(self._release(action)[0] for action in self._schedule.closing),
             placement=self._placement,
             loose=self._loose,
+            held=tuple(self._held.values()),
             keep=tuple(self._keep),
             launch_count=self._launch_count,
             weight_bytes=weights,
@@ -307,7 +309,8 @@ class _Compiler:
 
     def _count(self, buffer: Any, device: int) -> None:
         """Note a buffer of constants, which several kernels may read."""
-        self._constants[device][buffer.int_ptr] = buffer.size
+        with driver_calls(self._devices[device].info.name, "no size of a buffer"):
+            self._constants[device][buffer.int_ptr] = buffer.size
 
     def _bind_publication(self, action: Publish) -> None:
         tensor, device = action.tensor, action.device

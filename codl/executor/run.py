@@ -1,15 +1,13 @@
 """Running an executable: feeds in, prepared calls one after the other, outputs out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import pyopencl as cl
-
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work
+from codl.devices.mapping import HeldRegion
 from codl.devices.opencl import Device
 from codl.devices.signals import Signals
-from codl.errors import DeviceError
 from codl.executor.copies import prepare_read, prepare_write
 from codl.executor.placement import Placement
 from codl.executor.trace import Entry, Label, Trace, play_traced
@@ -32,6 +30,7 @@ class Executable:
         closing: tuple[Callable[[], object], ...],
         placement: Placement,
         loose: dict[str, Any],
+        held: tuple[HeldRegion, ...],
         keep: tuple[Any, ...],
         launch_count: int,
         weight_bytes: Mapping[str, int],
@@ -48,12 +47,13 @@ class Executable:
         self._script, self._labels = script, labels
         self._opening, self._closing = opening, closing
         self._placement = placement
+        self._subject = f"run on {', '.join(plan.devices)}"
         self._loose = loose
         """Values on the host alone during a run."""
         inputs, outputs = self._on_devices(graph.inputs), self._on_devices(graph.outputs)
         self._inputs = {name: prepare_write(placement.hosts[name].view()) for name in inputs}
         self._outputs = {name: prepare_read(placement.hosts[name].view()) for name in outputs}
-        self._keep = keep
+        self._held, self._keep = held, keep
         self._signals = signals
         self._turn: AbstractContextManager[object] = nullcontext() if signals is None else signals.turn
         self._after_first: Callable[[], None] | None = after_first
@@ -68,7 +68,7 @@ class Executable:
             DeviceError: A driver failed during the run.
             HostError: ONNX Runtime failed during the run.
         """
-        with self._turn, attentive_host(), self._drained_on_error():
+        with self._turn, self._at_work():
             self._take(feeds)
             for call in self._script:
                 call()
@@ -87,7 +87,7 @@ class Executable:
         Raises:
             DeviceError: The executable was compiled for devices without profiling.
         """
-        with self._turn, attentive_host(), self._drained_on_error():
+        with self._turn, self._at_work():
             self._take(feeds)
             trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])
             outputs = self._give()
@@ -95,23 +95,21 @@ class Executable:
         return outputs, trace
 
     @contextmanager
-    def _drained_on_error(self) -> Iterator[None]:
-        """Wait for all devices when the block fails: a late kernel must not write into the next run."""
+    def _at_work(self) -> Iterator[None]:
+        """Let devices work in the block; when it fails, leave everything as before a run."""
         try:
-            yield
-        except BaseException as error:
-            if self._signals is not None:
-                self._signals.give_up()
-            for device in self.devices:
-                with suppress(cl.Error):
-                    device.finish()
+            with at_work(self.devices, self._subject, give_up=self._give_up):
+                yield
+        except BaseException:
             self._loose.clear()
-            if isinstance(error, cl.Error):
-                names = ", ".join(self.plan.devices)
-                raise DeviceError(
-                    f"run on {names}: a driver failed with {error}, expected success; run `codl doctor`"
-                ) from error
             raise
+
+    def _give_up(self) -> None:
+        """Let go what devices wait for: each other, and memory that is held."""
+        if self._signals is not None:
+            self._signals.give_up()
+        for held in self._held:
+            held.let_go()
 
     def _on_devices(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if not self.graph.tensors[name].is_on_host]

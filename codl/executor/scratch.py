@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from codl.devices.boundary import driver_calls
 from codl.devices.memory import allocate_own
 from codl.devices.opencl import Device
 
@@ -27,6 +28,7 @@ class Scratch:
             DeviceError: The driver refused the memory.
         """
         buffer = allocate_own(self._device, self.floats)
-        for kernel, position in self._requests:
-            kernel.set_arg(position, buffer)
+        with driver_calls(self._device.info.name, "driver refused scratch memory"):
+            for kernel, position in self._requests:
+                kernel.set_arg(position, buffer)
         return buffer

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import pyopencl as cl
-
-from codl.errors import DeviceError
+from codl.devices.boundary import driver_calls
 from codl.plan.residency import HOST
 
 _US_PER_NS = 1e-3
@@ -158,13 +156,9 @@ def _find_offsets(played: Sequence[_Played], devices: Sequence[str]) -> dict[int
 
 def _read_clock(event: Any, device: str) -> tuple[float, float, float]:
     """Return when a kernel was queued and started on the device's clock, and how long it ran, all in us."""
-    try:
+    with driver_calls(device, "no times of a kernel, which takes a queue with profiling"):
         profile = event.profile
         queued, start, end = profile.queued, profile.start, profile.end
-    except cl.Error as error:
-        raise DeviceError(
-            f"{device}: got a queue that keeps no times ({error}), expected one with profiling"
-        ) from error
     return queued * _US_PER_NS, start * _US_PER_NS, (end - start) * _US_PER_NS
 
 

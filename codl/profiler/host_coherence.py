@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work
 from codl.devices.loads import SWEPT_BYTES, prepare_read, prepare_sweep, prepare_write, round_read
 from codl.devices.loads import Call as Enqueue
 from codl.devices.memory import arrange, place_shared
@@ -63,7 +63,7 @@ def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCo
         "get": (write_there, get),
     }
     taken = interleave(
-        {name: partial(_time_last, calls) for name, calls in rows.items()},
+        {name: partial(_time_last, device, calls) for name, calls in rows.items()},
         least_rounds=_LEAST_ROUNDS,
         most_rounds=1000,
         most_seconds=patience_seconds,
@@ -90,9 +90,9 @@ def _prepare_rest(device: Device) -> Callable[[], None]:
     return rest
 
 
-def _time_last(calls: Sequence[Callable[[], float | None]]) -> float:
+def _time_last(device: Device, calls: Sequence[Callable[[], float | None]]) -> float:
     """Return what the last of some calls takes in seconds, the first ones done: as it tells, if it does."""
-    with attentive_host():
+    with at_work([device], f"copies on {device.info.name}"):
         for call in calls[:-1]:
             call()
         start = time.perf_counter()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work
 from codl.devices.loads import prepare_sweep
 from codl.devices.mapping import HeldRegion
 from codl.devices.memory import HostCopy, count_runs, place_host, place_in, place_shared
@@ -93,7 +93,7 @@ def _find_loss(device: Device, call: Callable[[], Any]) -> float:
     """
     found = []
     for _ in range(_TRIALS):
-        with attentive_host():
+        with at_work([device], f"launches on {device.info.name}"):
             events = [call() for _ in range(_MANY)]
             device.finish()
         seconds = SECONDS_PER_NS * np.array([count_ns(event) for event in events], np.float64)
@@ -134,7 +134,7 @@ def measure_maps(device: Device) -> dict[str, LinearModel]:
         storage = place_shared(tensor, [device])[0]
         held = HeldRegion(device=device, storage=storage, region=region, is_written=True)
         taken: dict[str, list[float]] = {"map": [], "unmap": []}
-        with attentive_host():
+        with at_work([device], f"maps on {device.info.name}"):
             for _ in range(_TRIALS):
                 for name, call in (("map", held.map), ("unmap", held.unmap)):
                     start = time.perf_counter()
@@ -151,7 +151,7 @@ def measure_maps(device: Device) -> dict[str, LinearModel]:
 
 def _time(device: Device, call: Callable[[], object]) -> Row:
     def measure() -> float:
-        with attentive_host():
+        with at_work([device], f"copies on {device.info.name}"):
             start = time.perf_counter()
             call()
             device.finish()

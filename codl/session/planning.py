@@ -11,6 +11,7 @@ from typing import Any
 
 from codl.catalog.choose import NO_DATABASES
 from codl.catalog.stored import load_databases
+from codl.devices.boundary import enough_memory
 from codl.devices.drivers import select_devices
 from codl.devices.memory import arrange, arrange_named
 from codl.errors import DeviceError, PlanError, ProfileError
@@ -172,6 +173,7 @@ def check_planner(planner: str, devices: Sequence[str], known: Container[str] = 
         )
 
 
+@enough_memory("plan")
 def plan(
     model: str | os.PathLike[str] | bytes,
     *,

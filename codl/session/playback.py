@@ -7,6 +7,7 @@ the samples do that predictors learn from, and what they take when all is quiet 
 import math
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from codl.devices.awake import attentive_host
+from codl.devices.boundary import at_work
 from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import SECONDS_PER_NS, count_ns
 from codl.devices.timing import Series
@@ -129,9 +130,13 @@ def measure_nodes(
     )
 
 
+def _at_work(executable: Executable) -> AbstractContextManager[None]:
+    return at_work(executable.devices, f"run on {', '.join(executable.plan.devices)}")
+
+
 def _count_sweeps(executable: Executable, survey: Survey) -> int:
     """Return how many sweeps take as long as the host needs to hand over a run with its guards."""
-    with attentive_host():
+    with _at_work(executable):
         start = handed = time.perf_counter()
         for call, label in executable.entries:
             call()
@@ -144,7 +149,7 @@ def _count_sweeps(executable: Executable, survey: Survey) -> int:
 
 def _play_guarded(executable: Executable, guard: Guard, sweeps: int) -> list[Reading]:
     """Return what each kernel took, and the guards beside it, all handed over while the device sweeps."""
-    with attentive_host():
+    with _at_work(executable):
         for _ in range(sweeps):
             guard.sweep()
         guards, kernels = [guard.call()], []
@@ -172,7 +177,7 @@ def _find_host_seconds(executable: Executable, quiet: Series) -> float:
     beyond, lost = [], []
     for _ in range(_HOST_RUNS):
         kernels = []
-        with attentive_host():
+        with _at_work(executable):
             start = handed = time.perf_counter()
             for call, label in executable.entries:
                 result: Any = call()

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from codl.compat import HOST_PROVIDER, name_provider
+from codl.devices.boundary import enough_memory
 from codl.errors import InputError, InputTypeError, ModelTypeError, PlanError, StoppedError
 from codl.frontend import Argument, Source, open_model
 from codl.frontend.binding import check_initializers, infer_output_shapes
@@ -51,6 +52,7 @@ class InferenceSession:
         ProfileError: The planner asked for needs profiles that the devices do not have.
     """
 
+    @enough_memory("session")
     def __init__(
         self,
         path_or_bytes: str | os.PathLike[str] | bytes,
@@ -186,6 +188,7 @@ class InferenceSession:
     def disable_fallback(self) -> None:
         """Do nothing: no other provider steps in."""
 
+    @enough_memory("run")
     def run(
         self,
         output_names: Sequence[str] | None,

@@ -1,6 +1,7 @@
 """A node on a device, ready to be computed by any candidate: operands in place, results read back."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 
 from codl.catalog.candidates import describe_whole
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
+from codl.devices.boundary import at_work
 from codl.devices.images import Images
 from codl.devices.launch import BoundLaunch, bind_launch
 from codl.devices.memory import HostCopy, Storage, allocate_own, place_host, place_in
@@ -99,12 +101,16 @@ class Trial:
         target = self._storages[self.node.output]
         self.device.fill(target.buffer, float("nan"))
         launches = self.bind(selection)  # held until they are done: a launch retains its buffers, not OpenCL
-        for launch in launches:
-            launch.enqueue()
-        self.device.finish()
         copy = HostCopy(device=self.device, storage=target, host=self._output, region=self._whole)
-        copy.read()
+        with self._at_work():
+            for launch in launches:
+                launch.enqueue()
+            self.device.finish()
+            copy.read()
         return np.array(self._output.view(), order="C")
+
+    def _at_work(self) -> AbstractContextManager[None]:
+        return at_work([self.device], f"{self.node.name} on {self.device.info.name}")
 
     def _find_plain(self, batches: Iterable[LaunchBatch]) -> set[str]:
         """Return the constants that launches read as they are."""
@@ -143,8 +149,10 @@ class Trial:
         host = place_host(region)
         np.copyto(host.view(), value)
         storage = place_in(region, allocate_own(self.device, region.size))
-        HostCopy(device=self.device, storage=storage, host=host, region=region).write()
-        self.device.finish()
+        copy = HostCopy(device=self.device, storage=storage, host=host, region=region)
+        with self._at_work():
+            copy.write()
+            self.device.finish()
         return storage
 
     def _place_constant(self, value: FloatArray) -> Storage:
