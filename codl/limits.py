@@ -20,11 +20,11 @@ class Limits:
 
     model_bytes: int = 2 * GIB
     """Size of a model's file or bytes, without weights that lie beside it."""
-    nodes: int = 100_000
+    nodes: int = 50_000
     """Nodes after functions are expanded, those of branches and loop bodies included."""
     nesting: int = 64
     """Depth of branches and loop bodies inside each other, and of functions that call functions."""
-    function_calls: int = 20_000
+    function_calls: int = 10_000
     """Calls of functions after expansion: a function that calls another one twice makes two more a call."""
     initializer_bytes: int = 16 * GIB
     """Weights of a model, those that lie beside it included."""

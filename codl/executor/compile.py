@@ -29,6 +29,7 @@ from codl.executor.weights import Weights
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes, Region
+from codl.limits import DEFAULT_LIMITS
 from codl.plan.check import check_plan
 from codl.plan.residency import HOST, Transfer, step_nodes
 from codl.plan.schedule import Action, Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
@@ -46,6 +47,7 @@ def compile_plan(
     databases: Databases = NO_DATABASES,
     pairs: Sequence[Implementation] = PAIRS,
     hosts: HostSessions | None = None,
+    most_bytes: int = DEFAULT_LIMITS.planned_bytes,
 ) -> Executable:
     """Return the executable of ``plan``: everything fixed, nothing left to decide.
 
@@ -59,8 +61,10 @@ def compile_plan(
         databases: What is known of the best kernels, by device name; without it rules choose them.
         pairs: Rows that may compute two nodes in one launch.
         hosts: ONNX Runtime's sessions shared with other plans of the same graph.
+        most_bytes: Activations that the plan may need.
 
     Raises:
+        ModelError: The plan needs more memory.
         PlanError: The plan breaks a law.
         UnsupportedError: A node that no implementation of a device computes.
         DeviceError: A driver refused a kernel or memory.
@@ -76,6 +80,7 @@ def compile_plan(
         arrangement=arrangement,
         databases=databases,
         pairs=pairs,
+        most_bytes=most_bytes,
     ).compile()
 
 
@@ -91,6 +96,7 @@ class _Compiler:
         arrangement: Arrangement,
         databases: Databases,
         pairs: Sequence[Implementation],
+        most_bytes: int,
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
         self._weights, self._hosts = weights, hosts
@@ -100,7 +106,9 @@ class _Compiler:
         infos = [device.info for device in devices]
         self._alone = describe_work(graph, self._schedule, infos, databases)
         work, self._fusions = fuse_work(graph, self._schedule, self._alone, infos, rows=pairs)
-        self._placement = Placement(graph, self._schedule, devices, arrangement, taken_over=self._fusions)
+        self._placement = Placement(
+            graph, self._schedule, devices, arrangement, taken_over=self._fusions, most_bytes=most_bytes
+        )
         self._work, self._image_plan = plan_images(graph, self._schedule, work, devices=len(infos))
         self._images = [
             tuple(device.allocate_image(*size) for size in sizes)

@@ -6,8 +6,10 @@ from typing import Any
 from codl.devices.memory import Storage, allocate_own, place_host, place_in, place_shared
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
+from codl.errors import ModelError
 from codl.ir.graph import Graph
 from codl.ir.regions import Region
+from codl.limits import DEFAULT_LIMITS
 from codl.plan.memory import NOTHING_TAKEN_OVER, plan_memory
 from codl.plan.places import SHARED, Place, find_owner
 from codl.plan.schedule import Launch, Schedule
@@ -23,8 +25,10 @@ class Placement:
         devices: The plan's devices, in its order.
         arrangement: How they share memory.
         taken_over: Launch -> earlier ones that it does the work of.
+        most_bytes: No more is allocated.
 
     Raises:
+        ModelError: All activations together need more.
         DeviceError: A device refused the memory.
     """
 
@@ -36,9 +40,16 @@ class Placement:
         arrangement: Arrangement,
         *,
         taken_over: Mapping[Launch, tuple[Launch, ...]] = NOTHING_TAKEN_OVER,
+        most_bytes: int = DEFAULT_LIMITS.planned_bytes,
     ) -> None:
         self._graph, self._devices, self._arrangement = graph, tuple(devices), arrangement
         self._plan = plan_memory(graph, schedule, arrangement, taken_over=taken_over)
+        planned = sum(self.count_bytes().values())
+        if planned > most_bytes:
+            raise ModelError(
+                f"{graph.name}: got a plan of {planned} bytes of activations, expected at most {most_bytes}; "
+                "raise Limits.planned_bytes if you trust the model"
+            )
         self.hosts: dict[str, Storage] = {}
         """Shared tensors, and graph inputs and outputs, as the host sees them."""
         self.fillable: list[tuple[int, Any]] = []

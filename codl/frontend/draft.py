@@ -55,6 +55,9 @@ class Draft:
     aliases: dict[str, str] = field(default_factory=dict)
     """Tensor of the model -> tensor of equal value and shape that stands for it."""
     node_names: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    """Name -> number of the last one that was made of it."""
+    node_counts: dict[str, int] = field(default_factory=dict)
     original_names: dict[str, str] = field(default_factory=dict)
 
     def shape(self, name: str, *, node: OnnxNode) -> Shape:
@@ -165,28 +168,26 @@ class Draft:
 
     def fresh_name(self, hint: str) -> str:
         """Return a tensor name that neither the model nor the graph has, and take it."""
-        name, count = hint, 1
-        while name in self.taken:
-            count += 1
-            name = f"{hint}_{count}"
-        self.taken.add(name)
-        return name
+        return _take(hint, self.taken, self.counts)
 
     def add_host_node(self, node: OnnxNode, *, reason: str) -> None:
         """Leave a node of the model to the host; its outputs enter the graph."""
         self.nodes.append(HostNode(node=node, reason=reason))
         self.tensors.update({name: self.describe(name) for name in node.outputs})
 
-    def finish_output(self, name: str) -> str:
-        """Return the tensor that is an output of the graph: the model's own, or a copy of what stands for it.
+    def finish_outputs(self, names: Sequence[str]) -> list[str]:
+        """Return the tensors that are outputs of the graph: the model's own, or copies of others.
 
         A copy of an input or a constant gets a name of its own.
 
         Raises:
-            ModelError: Nothing stands for it.
+            ModelError: Nothing stands for one.
         """
-        if any(name in written for written in map(_find_outputs, self.nodes)):
-            return name
+        written = {name for node in self.nodes for name in _find_outputs(node)}
+        return [name if name in written else self._copy_output(name) for name in names]
+
+    def _copy_output(self, name: str) -> str:
+        """Add a copy of what stands for an output that no node writes, and return its name."""
         source, output = self.aliases.get(name, name), name
         if source == name:
             output = self.fresh_name(f"{name}/copy")
@@ -236,12 +237,18 @@ class Draft:
 
     def unique_node_name(self, hint: str) -> str:
         """Return a node name that no node has yet, and take it."""
-        name, count = hint, 1
-        while name in self.node_names:
-            count += 1
-            name = f"{hint}_{count}"
-        self.node_names.add(name)
-        return name
+        return _take(hint, self.node_names, self.node_counts)
+
+
+def _take(hint: str, taken: set[str], counts: dict[str, int]) -> str:
+    """Return a name that is not taken yet, and take it; a hint that comes again starts where it ended."""
+    name, count = hint, counts.get(hint, 1)
+    while name in taken:
+        count += 1
+        name = f"{hint}_{count}"
+    counts[hint] = count
+    taken.add(name)
+    return name
 
 
 def _find_outputs(node: Node | HostNode) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from codl.errors import ModelError
 from codl.frontend.binding import Shapes, Values, bind, find_shapes
+from codl.frontend.bounds import check_elements, check_expansion
 from codl.frontend.external import NOTHING, InMemory
 from codl.frontend.fusion import fuse
 from codl.frontend.graph_cache import keep_graph, load_kept_graph
@@ -71,7 +72,9 @@ def open_model(
         ModelError: The file cannot be read, is no ONNX model, is too old, or passes a limit.
     """
     try:
-        return read_source(model, limits=limits, memory=memory)
+        source = read_source(model, limits=limits, memory=memory)
+        check_expansion(source.proto, label=source.label, limits=limits)
+        return source
     except UnicodeDecodeError as error:  # protobuf decodes names only when they are read
         raise _no_text(name_model(model), error) from error
 
@@ -88,6 +91,7 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
         ModelError: The model is broken.
         UnsupportedError: The model is sound, but it has operators that nobody here knows.
     """
+    check_elements(shapes, label=source.label, limits=source.limits)
     graph = None if initializers else load_kept_graph(source, shapes=shapes)
     if graph is None:
         graph = _make_graph(source, shapes=shapes, initializers=initializers)
@@ -109,7 +113,8 @@ def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) 
     try:
         check_structure(source)
         check_nodes(source)
-        graph = settle(mark_tiles(fuse(translate(simplify(source), label=source.label))))
+        simple = simplify(source)
+        graph = settle(mark_tiles(fuse(translate(simple, label=source.label, limits=source.limits))))
     except UnicodeDecodeError as error:
         raise _no_text(source.label, error) from error
     except RefusedError as refusal:

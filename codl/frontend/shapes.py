@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from codl.frontend.bounds import check_elements
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import find_opset
 from codl.frontend.refusal import RefusedError
@@ -16,9 +17,16 @@ from codl.frontend.slices import find_slice_problems, find_sliced_shape
 from codl.frontend.types import make_value_type, name_type, name_value_type
 from codl.frontend.windows import find_pooled_shape, find_window_problems
 from codl.ir.graph import Shape
+from codl.limits import DEFAULT_LIMITS, Limits
 
 _SMALL_COUNT = 1024
 """Constants of up to this many elements may be shapes or axes: inference sees their values."""
+_LONG_VECTOR = 1 << 14
+"""No shape, and no list of axes or sizes, has as many elements."""
+_FOLLOWED = frozenset(
+    {"Add", "Cast", "Concat", "Gather", "Mul", "Shape", "Size", "Slice", "Squeeze", "Sub", "Unsqueeze"}
+)
+"""Operators through which inference follows values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +38,7 @@ class Inferred:
     """In ONNX's words, such as `tensor(float)`."""
 
 
-def infer_shapes(model: Any, *, label: str) -> Inferred:
+def infer_shapes(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Inferred:
     """Return shapes and types of all tensors of an `onnx.ModelProto`, as far as they can be inferred.
 
     Inference works on a copy without the big weights: it costs milliseconds and knows no 2 GiB limit. A
@@ -40,9 +48,11 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
     Args:
         model: The model; stated shapes of its intermediates are not read.
         label: The model in messages.
+        limits: Bounds on the tensors.
 
     Raises:
         RefusedError: Inference gives up on the whole model.
+        ModelError: A tensor has too many elements.
     """
     nodes, skeleton = list(model.graph.node), make_skeleton(model)
     values = {tensor.name: tensor for tensor in skeleton.graph.initializer}
@@ -64,6 +74,7 @@ def infer_shapes(model: Any, *, label: str) -> Inferred:
                 break
         else:
             if not ready:
+                check_elements(inferred.shapes, label=label, limits=limits)
                 return inferred
 
 
@@ -112,9 +123,42 @@ def make_skeleton(model: Any) -> Any:
 
 
 def _infer(skeleton: Any, *, label: str) -> Inferred:
+    """Return what inference finds; it follows values only where shapes do not suffice."""
+    found = _infer_once(skeleton, label=label, follows_values=False)
+    written = {name for node in skeleton.graph.node for name in node.output if name}
+    if written <= found.shapes.keys():
+        return found
+    return _infer_once(_hide_long(skeleton, found), label=label, follows_values=True)
+
+
+def _hide_long(skeleton: Any, found: Inferred) -> Any:
+    """Return a skeleton without the nodes that would make inference follow each value of a long vector.
+
+    It takes more than a hundred bytes for each. Their outputs become inputs.
+    """
+    long = {name for name, shape in found.shapes.items() if len(shape) == 1 and shape[0] > _LONG_VECTOR}
+    hidden = [
+        node
+        for node in skeleton.graph.node
+        if node.op_type in _FOLLOWED and not long.isdisjoint((*node.input, *node.output))
+    ]
+    if not hidden:
+        return skeleton
+    shown = onnx.ModelProto()
+    shown.CopyFrom(skeleton)
+    del shown.graph.node[:]
+    names = {node.output[0] for node in hidden}
+    shown.graph.node.extend(n for n in skeleton.graph.node if not names.intersection(n.output))
+    for name in names:
+        value = make_value_type(found.types.get(name, ""), found.shapes.get(name))
+        shown.graph.input.append(onnx.ValueInfoProto(name=name, type=value))
+    return shown
+
+
+def _infer_once(skeleton: Any, *, label: str, follows_values: bool) -> Inferred:
     graph = skeleton.graph
     try:
-        result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
+        result = onnx.shape_inference.infer_shapes(skeleton, data_prop=follows_values).graph
     except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
         raise RefusedError(label, who="ONNX shape inference", error=error) from error
     shapes: dict[str, Shape] = {t.name: tuple(t.dims) for t in graph.initializer}

@@ -9,12 +9,15 @@ import onnxruntime
 
 from codl.frontend.reader import Source
 from codl.frontend.refusal import RefusedError
+from codl.limits import Limits
 
 _MESSAGE_LIMIT_BYTES = 2**26
 """Heavier weights travel beside the message: twice as fast for VGG-16, and protobuf ends at 2 GiB."""
 _BESIDE_LEAST_BYTES = 1024
 _PROBE_BYTES = 1 << 20
 """Written where ONNX Runtime failed: it does not tell a full disk from a wrong model."""
+_FOLDED_BYTES = "optimization.constant_folding_max_output_size_in_bytes"
+"""ONNX Runtime computes no larger constant; older versions do not know the entry."""
 _UNWANTED = ["MatMulAddFusion", "Pad_Fusion"]
 """Rewrites products of more than two axes as Gemm between two reshapes, which hides the order of its axes;
 turns zeros before a MaxPool into padding that never is the largest."""
@@ -31,22 +34,23 @@ def simplify(source: Source) -> Any:
         OSError: There is no room for temporary files.
     """
     try:
-        simple = _rewrite(source.proto)
+        simple = _rewrite(source.proto, source.limits)
         weights = {tensor.name for tensor in simple.graph.initializer}
         has_converted = any(n.op_type == "Cast" and n.input[0] in weights for n in simple.graph.node)
-        return _rewrite(simple) if has_converted else simple
+        return _rewrite(simple, source.limits) if has_converted else simple
     except OSError:  # no fault of the model
         raise
     except Exception as error:  # ONNX Runtime's errors have no common base but this one
         raise RefusedError(source.label, who="ONNX Runtime", error=error) from error
 
 
-def _rewrite(proto: Any) -> Any:
+def _rewrite(proto: Any, limits: Limits) -> Any:
     weight_bytes = sum(len(t.raw_data) for t in proto.graph.initializer)
     is_large = weight_bytes > _MESSAGE_LIMIT_BYTES
     with tempfile.TemporaryDirectory(prefix="codl-") as folder:
         written = Path(folder, "simplified.onnx")
         options = _quiet_options(written, is_large=is_large)
+        options.add_session_config_entry(_FOLDED_BYTES, str(limits.folded_bytes))
         try:
             onnxruntime.InferenceSession(
                 _write_large(proto, Path(folder)) if is_large else proto.SerializeToString(),

@@ -14,9 +14,10 @@ from codl.frontend.shapes import infer_shapes
 from codl.frontend.shuffles import Shuffle, find_shuffles
 from codl.ir.graph import Graph
 from codl.ir.ops import ChannelShuffle
+from codl.limits import DEFAULT_LIMITS, Limits
 
 
-def translate(model: Any, *, label: str) -> Graph:
+def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Graph:
     """Return the graph of a simplified `onnx.ModelProto`, nothing fused yet.
 
     Nodes of operators, attributes, types or shapes that no kernel computes become host calls.
@@ -24,6 +25,7 @@ def translate(model: Any, *, label: str) -> Graph:
     Args:
         model: The model; its inputs are feeds of known shape.
         label: The model in messages.
+        limits: Bounds on the tensors.
 
     Raises:
         ModelError: A node is broken.
@@ -31,7 +33,7 @@ def translate(model: Any, *, label: str) -> Graph:
     """
     opset = find_opset(model)
     nodes = [OnnxNode(proto=proto, opset=opset, label=label) for proto in model.graph.node]
-    inferred = complete(infer_shapes(model, label=label), model)
+    inferred = complete(infer_shapes(model, label=label, limits=limits), model)
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     sparse = {tensor.values.name for tensor in model.graph.sparse_initializer}
     inputs = [value.name for value in model.graph.input if value.name not in values]
@@ -47,7 +49,7 @@ def translate(model: Any, *, label: str) -> Graph:
     draft.tensors.update({name: draft.describe(name) for name in inputs})
     declared = [value.name for value in model.graph.output]
     _translate_nodes(draft, nodes, outputs=declared)
-    outputs = [draft.finish_output(name) for name in declared]
+    outputs = draft.finish_outputs(declared)
     arranged = arrange(draft, model=model, inputs=inputs, outputs=outputs)
     return Graph(
         name=model.graph.name,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from codl.errors import ModelError
+from codl.frontend.bounds import check_folding
 from codl.frontend.demands import Shapes, find_node_problems
 from codl.frontend.initializers import find_initializer_problems
 from codl.frontend.onnx_node import OnnxNode
@@ -23,7 +24,9 @@ def check_nodes(source: Source) -> None:
     weights = {tensor.name: tuple(tensor.dims) for tensor in top.initializer}
     every = [*nodes, *(node for body in inner for node in body)]
     _raise_any(problem for node in every for problem in find_node_problems(node, weights))
-    shapes = infer_shapes(source.proto, label=source.label).shapes
+    inferred = infer_shapes(source.proto, label=source.label, limits=source.limits)
+    shapes = inferred.shapes
+    check_folding(top, shapes, inferred.types, label=source.label, limits=source.limits)
     outer = _nodes(source, top.node)
     _raise_any(problem for node in outer for problem in find_node_problems(node, shapes))
     _raise_any(problem for node in outer for problem in _find_negative_lengths(node, shapes))

@@ -124,7 +124,8 @@ def _find_chain_problems(step: Chain, where: str, graph: Graph) -> Iterator[str]
 def _find_path_outside(inside: set[str], graph: Graph) -> str | None:
     """Return a node outside that lies on a path between two nodes inside, if there is one."""
     behind: set[str] = set()
-    for node in graph.nodes:
+    places = [graph.positions[name] for name in inside]
+    for node in graph.nodes[min(places) : max(places) + 1]:
         producers = [graph.producers[t].name for t in graph.activations(node) if t in graph.producers]
         if node.name in inside:
             for name in producers:

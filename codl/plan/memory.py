@@ -81,7 +81,7 @@ def find_lying_inside(graph: Graph, schedule: Schedule, arrangement: Arrangement
         if not graph.tensors[tensor].is_on_host
     )
     regions = _find_regions(graph, schedule, arrangement)
-    views = find_views(graph, schedule, regions, arrangement, apart=ends)
+    views = find_views(graph, schedule, regions, arrangement, apart=frozenset(ends))
     return Layout(places=regions, inside=views, ends=ends)
 
 
@@ -102,6 +102,7 @@ def plan_memory(
     """
     layout = find_lying_inside(graph, schedule, arrangement)
     regions, views, ends = layout.places, layout.inside, layout.ends
+    apart = frozenset(ends)
     frames = place_views(regions, views)
     lives = _find_lives(graph, schedule, regions, arrangement, taken_over)
     for (tensor, owner), view in views.items():
@@ -114,7 +115,7 @@ def plan_memory(
     blocks: dict[Place, Block] = {}
     arena_floats: dict[int, int] = {}
     for owner in sorted({owner for _, owner in regions}):
-        inside = [t for t, place in regions if place == owner and not (owner == SHARED and t in ends)]
+        inside = [t for t, place in regions if place == owner and not (owner == SHARED and t in apart)]
         members = {tensor: lives[tensor, owner] for tensor in inside if (tensor, owner) not in views}
         if not members:
             continue

@@ -87,9 +87,10 @@ def compile_variant(
     model = load_source(source, shapes=shapes, initializers=initializers)
     plans = request.rank(model.graph)
     plan = plans[0]
+    most_bytes = source.limits.planned_bytes
     hosts = HostSessions(model.graph, threads=host_threads)
     if is_verified and request.plan is None:
-        plan = find_fastest(model.graph, plans, hosts=hosts)
+        plan = find_fastest(model.graph, plans, hosts=hosts, most_bytes=most_bytes)
     devices = open_devices(plan.devices)
     if is_profiled:
         devices = tuple(device.with_profiling() for device in devices)
@@ -101,6 +102,7 @@ def compile_variant(
             devices,
             hosts=hosts,
             databases=load_databases(device.info for device in devices),
+            most_bytes=most_bytes,
         ),
         tensors=dict(zip(names, model.graph.outputs, strict=True)),
     )

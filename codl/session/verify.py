@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from codl.executor.host import HostSessions
 from codl.executor.run import Executable
 from codl.executor.weights import Weights
 from codl.ir.graph import Graph
+from codl.limits import DEFAULT_LIMITS
 from codl.partitioner.even import plan_single
 from codl.plan.residency import step_nodes
 from codl.plan.steps import Host, Plan, Run
@@ -38,7 +40,13 @@ Source:
 """
 
 
-def find_fastest(graph: Graph, plans: Sequence[Plan], *, hosts: HostSessions) -> Plan:
+def find_fastest(
+    graph: Graph,
+    plans: Sequence[Plan],
+    *,
+    hosts: HostSessions,
+    most_bytes: int = DEFAULT_LIMITS.planned_bytes,
+) -> Plan:
     """Return the fastest of some plans and of those that run everything on one of their devices.
 
     Every plan runs a few times, in turns, on inputs of zeros, see `choose_fastest`. The answer is kept for
@@ -49,6 +57,7 @@ def find_fastest(graph: Graph, plans: Sequence[Plan], *, hosts: HostSessions) ->
         graph: The network.
         plans: At least one, over the same devices, the most promising first.
         hosts: ONNX Runtime's sessions.
+        most_bytes: Activations that a plan may need.
 
     Raises:
         DeviceError: A device refused.
@@ -73,7 +82,7 @@ def find_fastest(graph: Graph, plans: Sequence[Plan], *, hosts: HostSessions) ->
     known = PLANS.read(key, lambda entry: read_plans(entry, graph))
     if known is not None:
         return known[0]
-    fastest = _measure_fastest(graph, candidates, hosts=hosts, databases=databases)
+    fastest = _measure_fastest(graph, candidates, hosts=hosts, databases=databases, most_bytes=most_bytes)
     write_plans(key, [fastest], what=f"{graph.name} over {', '.join(devices)}: {fastest.planner}")
     return fastest
 
@@ -98,13 +107,17 @@ def find_lone_device(plan: Plan) -> str | None:
 
 
 def _measure_fastest(
-    graph: Graph, candidates: Sequence[Plan], *, hosts: HostSessions, databases: Databases
+    graph: Graph,
+    candidates: Sequence[Plan],
+    *,
+    hosts: HostSessions,
+    databases: Databases,
+    most_bytes: int,
 ) -> Plan:
-    weights = Weights(graph)
-    executables = [
-        compile_plan(graph, c, open_devices(c.devices), weights=weights, hosts=hosts, databases=databases)
-        for c in candidates
-    ]
+    build = partial(
+        compile_plan, weights=Weights(graph), hosts=hosts, databases=databases, most_bytes=most_bytes
+    )
+    executables = [build(graph, c, open_devices(c.devices)) for c in candidates]
     inputs = [graph.tensors[name] for name in graph.inputs]
     feeds = {tensor.name: np.zeros(tensor.shape, find_dtype(tensor.type)) for tensor in inputs}
     for executable in executables:

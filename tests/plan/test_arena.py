@@ -23,7 +23,10 @@ def lives(draw: st.DrawFn) -> dict[str, Life]:
     return found
 
 
-@given(lives=lives(), meetings=st.dictionaries(st.integers(0, 1), st.lists(st.integers(0, 30), max_size=4)))
+@given(
+    lives=lives(),
+    meetings=st.dictionaries(st.integers(0, 1), st.lists(st.integers(0, 30), max_size=4).map(sorted)),
+)
 def test_tensors_alive_together_never_overlap(lives: dict[str, Life], meetings: dict[int, list[int]]) -> None:
     offsets, total = assign_offsets(lives, meetings)
     for name, one in lives.items():
@@ -35,6 +38,39 @@ def test_tensors_alive_together_never_overlap(lives: dict[str, Life], meetings: 
             )
             free = is_over(one, two, meetings) or is_over(two, one, meetings)
             assert name == other or apart or free
+
+
+def search_offsets(lives: dict[str, Life], meetings: dict[int, list[int]]) -> dict[str, int]:
+    """Return what `assign_offsets` finds, by looking at every pair."""
+    offsets: dict[str, int] = {}
+    placed: list[tuple[int, int, Life]] = []
+    for name in sorted(lives, key=lambda key: (-lives[key].floats, lives[key].first)):
+        one = lives[name]
+        size = -(-max(1, one.floats) // ALIGNMENT_FLOATS) * ALIGNMENT_FLOATS
+        offset = 0
+        for begin, end, two in sorted(placed, key=lambda item: item[:2]):
+            is_free = is_over(one, two, meetings) or is_over(two, one, meetings)
+            if begin < offset + size and end > offset and not is_free:
+                offset = end
+        offsets[name] = offset
+        placed.append((offset, offset + size, one))
+    return offsets
+
+
+@given(
+    lives=lives(),
+    meetings=st.dictionaries(st.integers(0, 1), st.lists(st.integers(0, 30), max_size=4).map(sorted)),
+)
+def test_offsets_are_those_of_a_search_over_all_pairs(
+    lives: dict[str, Life], meetings: dict[int, list[int]]
+) -> None:
+    assert assign_offsets(lives, meetings)[0] == search_offsets(lives, meetings)
+
+
+def test_long_chains_are_placed_in_two_places() -> None:
+    chain = {str(index): life(100, index, index + 1) for index in range(20_000)}
+
+    assert assign_offsets(chain, {})[1] == 2 * ALIGNMENT_FLOATS
 
 
 def test_memory_of_a_finished_tensor_is_used_again() -> None:
