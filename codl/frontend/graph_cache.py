@@ -36,7 +36,7 @@ _HOST_MODEL = "host model "
 
 def load_kept_graph(source: Source, *, shapes: Shapes) -> Graph | None:
     """Return the graph of a model for these input shapes, or None when it is not kept."""
-    return MODELS.read(_make_key(source, shapes), _read_graph)
+    return MODELS.read(_make_key(source, shapes), read_graph)
 
 
 def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
@@ -60,7 +60,7 @@ def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
     return known
 
 
-def _read_graph(entry: SealedFile) -> Graph:
+def read_graph(entry: SealedFile) -> Graph:
     names = [name for name in entry if name.startswith(_CONSTANT)]
     with ThreadPoolExecutor(_READERS) as readers:  # what takes time is their check
         arrays = readers.map(entry.floats, names)

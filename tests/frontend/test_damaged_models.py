@@ -10,6 +10,7 @@ import pytest
 from codl.errors import CodlError
 from codl.frontend import load_graph
 from tests.frontend.onnx_models import make_model, node, random_array
+from tests.hostile.damaged import damage
 
 
 def mixed_model(*, opset: int, ir_version: int) -> onnx.ModelProto:
@@ -85,23 +86,6 @@ def moving_model(*, opset: int, ir_version: int) -> onnx.ModelProto:
 def test_starts_from_sound_models(opset: int) -> None:
     for build in (mixed_model, moving_model):
         load_graph(build(opset=opset, ir_version=7).SerializeToString())
-
-
-def damage(data: bytes, dice: random.Random) -> bytes:
-    """Return the bytes with one to three places replaced, flipped, cut out or filled in."""
-    damaged = bytearray(data)
-    for _ in range(dice.randint(1, 3)):
-        place = dice.randrange(len(damaged))
-        match dice.randrange(4):
-            case 0:
-                damaged[place] = dice.randrange(256)
-            case 1:
-                damaged[place] ^= 1 << dice.randrange(8)
-            case 2:
-                del damaged[place : place + dice.randint(1, 4)]
-            case _:
-                damaged[place:place] = dice.randbytes(dice.randint(1, 3))
-    return bytes(damaged)
 
 
 @pytest.mark.parametrize("build", [mixed_model, moving_model])
