@@ -25,6 +25,7 @@ def main() -> int:
     )
     parser.add_argument("--models", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", metavar="NAME", help="these cases, such as valid-1-17")
     parser.add_argument("--family", help="cases of this family alone")
     parser.add_argument(
@@ -41,7 +42,7 @@ def main() -> int:
         if result.is_fault or flags.show:
             print(result, flush=True)
 
-    campaign = run_campaign(names, tell=tell)
+    campaign = run_campaign(names, workers=flags.workers, tell=tell)
     print(campaign.count())
     for kind, words in OUTCOMES.items():
         print(f"  {kind:<9} {words}")

@@ -10,7 +10,6 @@ from tests.hostile.case import FAMILIES
 from tests.hostile.judge import FAULTS, OUTCOMES, Outcome
 from tests.hostile.worker import Worker
 
-WORKERS = 2
 DOCUMENTED = ("limits.",)
 """Words of errors for what codl refuses on purpose though ONNX Runtime may run it."""
 
@@ -58,11 +57,14 @@ class Campaign:
         return "\n".join(lines)
 
 
-def run_campaign(names: Sequence[str], *, tell: Callable[[Result], object] = lambda _: None) -> Campaign:
+def run_campaign(
+    names: Sequence[str], *, workers: int = 2, tell: Callable[[Result], object] = lambda _: None
+) -> Campaign:
     """Return the results of cases.
 
     Args:
         names: Their names.
+        workers: Processes at a time.
         tell: Called with each result, from any thread.
     """
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -85,7 +87,7 @@ def run_campaign(names: Sequence[str], *, tell: Callable[[Result], object] = lam
                     campaign.results.append(result)
                     tell(result)
 
-    threads = [threading.Thread(target=work) for _ in range(min(WORKERS, len(names)))]
+    threads = [threading.Thread(target=work) for _ in range(min(workers, len(names)))]
     for thread in threads:
         thread.start()
     for thread in threads:
