@@ -22,7 +22,7 @@ LIMIT_BYTES = 2 << 30
 JUDGE_S = 20.0
 """How long ONNX Runtime may take: where it hangs, codl has refused before."""
 START_S = 600.0
-_POLL_S = 0.02
+_POLL_S = 0.1
 _PAGE = resource.getpagesize()
 
 
