@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
+from sys import float_info
 from typing import Any
 
 from codl.catalog.shape_key import ShapeKey
@@ -246,7 +247,7 @@ def _seconds(fields: Mapping[str, Any], where: str, name: str) -> float | None:
     value = fields.get(name)
     if value is None:
         return None
-    if type(value) not in (int, float) or not isfinite(value) or value <= 0:
+    if type(value) not in (int, float) or not 0 < value <= float_info.max:
         raise ProfileError(f"{where}.{name}: got {value!r}, expected a time in seconds, or null")
     return float(value)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -108,7 +107,7 @@ def read_number(value: Any, where: str, *, largest: float = LARGEST_US, least: f
     Raises:
         ProfileError: It is no such number.
     """
-    if type(value) not in (int, float) or not isfinite(value) or not least <= value <= largest:
+    if type(value) not in (int, float) or not least <= value <= largest:
         raise ProfileError(f"{where}: got {_show(value)}, expected a number from {least:g} to {largest:g}")
     return float(value)
 

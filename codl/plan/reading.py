@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, TypeVar
 
 from codl.errors import PlanError
@@ -12,6 +11,8 @@ SCHEMA = 1
 TIMES = ("compute_us", "share_us", "sync_us", "total_us")
 """Predictions of a step that are one number each."""
 _REQUIRED: Any = object()
+_LARGEST = 2**63 - 1
+_MOST_DIGITS = 60
 T = TypeVar("T")
 
 
@@ -67,8 +68,8 @@ class _Fields:
             self.note(name, "nothing", getattr(kind, "__name__", str(kind)))
         elif not isinstance(value, kind) or isinstance(value, bool):
             self.note(name, repr(value), getattr(kind, "__name__", str(kind)))
-        elif isinstance(value, float) and not isfinite(value):
-            self.note(name, repr(value), "a finite number")
+        elif isinstance(value, float | int) and not _is_sane(value):
+            self.note(name, repr(value)[:_MOST_DIGITS], f"a number up to {_LARGEST}")
         return value
 
     def read_list(self, name: str, fits: Callable[[Any], bool], expected: str, default: Any = None) -> Any:
@@ -96,6 +97,11 @@ class _Fields:
             read(item, f"{self.where}.{name}[{index}]", self.problems) for index, item in enumerate(items)
         ]
         return tuple(item for item in found if item is not None)
+
+
+def _is_sane(value: float) -> bool:
+    """Return whether a number is finite and fits into 64 bits."""
+    return -_LARGEST <= value <= _LARGEST
 
 
 def _open(values: Any, where: str, known: set[str], problems: list[str]) -> _Fields:
@@ -127,7 +133,7 @@ def _read_memory(values: Any, where: str, problems: list[str]) -> DeviceMemory:
 def _read_times(fields: _Fields) -> dict[str, Any]:
     times = {name: fields.read(name, float | int | None, None) for name in TIMES}
     by_device = fields.read_list(
-        "device_us", lambda us: type(us) in (int, float) and isfinite(us), "a list of numbers", ()
+        "device_us", lambda us: type(us) in (int, float) and _is_sane(us), "a list of numbers", ()
     )
     return {**times, "device_us": by_device}
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from math import isfinite
 from pathlib import Path
+from sys import float_info
 from types import TracebackType
 from typing import Any, Self
 
@@ -122,4 +122,4 @@ def read_measurement(values: Mapping[str, Any]) -> Measurement | None:
 
 
 def _is_positive(value: Any) -> bool:
-    return type(value) in (int, float) and isfinite(value) and value > 0
+    return type(value) in (int, float) and 0 < value <= float_info.max
