@@ -11,6 +11,7 @@ Source:
 
 import hashlib
 import json
+import math
 import mmap
 import os
 import stat
@@ -175,12 +176,45 @@ def _read_header(path: Path, mapped: mmap.mmap, key: str) -> Mapping[str, Any]:
     header = mapped[begin : begin + int(words[3])]
     if hashlib.sha256(header).hexdigest() != words[2]:
         raise CacheError(f"{path}: its header is not what was written; remove it")
-    told: Mapping[str, Any] = json.loads(header)
+    told = _parse_header(header, len(mapped))
+    if told is None:
+        raise CacheError(f"{path}: its header describes no arrays of this file; remove it")
     if told["key"] != key:
         raise CacheError(f"{path}: got key {told['key']}, expected {key}; remove it")
     if told["bytes"] != len(mapped):
         raise CacheError(f"{path}: got {len(mapped)} bytes, expected {told['bytes']}; remove it")
     return told
+
+
+def _parse_header(header: bytes, size: int) -> Mapping[str, Any] | None:
+    """Return what a header says, None unless it has all fields and its arrays lie inside the file."""
+    try:
+        told = json.loads(header)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or not {"key", "bytes", "about", "arrays"} <= told.keys():
+        return None
+    about, arrays = told["about"], told["arrays"]
+    is_sound = isinstance(about, dict) and all(isinstance(text, str) for text in about.values())
+    is_sound = is_sound and isinstance(arrays, dict) and all(_lies_in(one, size) for one in arrays.values())
+    return told if is_sound else None
+
+
+def _lies_in(entry: Any, size: int) -> bool:
+    """Return whether the entry of a header is that of an array which lies inside a file of this size."""
+    if (
+        not isinstance(entry, dict)
+        or entry.get("dtype") not in _KINDS
+        or not isinstance(entry.get("check"), str)
+    ):
+        return False
+    shape, offset = entry.get("shape"), entry.get("offset", -1)
+    if not isinstance(shape, list) or not all(
+        type(number) is int and number >= 0 for number in (offset, *shape)
+    ):
+        return False
+    is_text = entry["dtype"] == "uint8"
+    return (len(shape) == 1 or not is_text) and offset + math.prod(shape) * (1 if is_text else 4) <= size
 
 
 def _round_up(count: int) -> int:
