@@ -61,6 +61,11 @@ def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
 
 
 def read_graph(entry: SealedFile) -> Graph:
+    """Return the graph of a kept file.
+
+    Raises:
+        CacheError: It holds none.
+    """
     names = [name for name in entry if name.startswith(_CONSTANT)]
     with ThreadPoolExecutor(_READERS) as readers:  # what takes time is their check
         arrays = readers.map(entry.floats, names)
