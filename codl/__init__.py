@@ -5,6 +5,7 @@ is to run on; `plan` decides without running. A name that codl does not have is
 onnxruntime's: enumerations, descriptions of its devices, its compiler.
 """
 
+from codl import _interrupts  # noqa: F401, I001  first: Ctrl-C may come while the rest is imported
 from typing import Any
 
 import onnxruntime as _onnxruntime

@@ -6,6 +6,8 @@ This module alone knows the difference.
 
 import hashlib
 import os
+import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from codl.errors import CodlError
 
 VERSION = "0.1.0"
 _PACKAGE = Path(__file__).resolve().parent
+_TRIED_BYTES = 1 << 20
 
 
 def kernels_dir() -> Path:
@@ -60,6 +63,35 @@ def cache_dir() -> Path:
     """Return the folder of codl's caches, which may not exist yet; `CODL_CACHE_DIR` moves it."""
     moved = os.environ.get("CODL_CACHE_DIR")
     return Path(moved).expanduser().absolute() if moved else platformdirs.user_cache_path("codl")
+
+
+def find_scratch_folder(room_bytes: int) -> Path | None:
+    """Return a folder for files that go with the process, with room for so many bytes; None without one."""
+    try:
+        usual = [Path(tempfile.gettempdir())]
+    except OSError:  # none of the usual ones can be written
+        usual = []
+    places = (*usual, Path("/dev/shm"), cache_dir())
+    return next((place for place in places if has_room(place, room_bytes)), None)
+
+
+def has_room(folder: Path, room_bytes: int = 0, *, is_tried: bool = True) -> bool:
+    """Return whether files of so many bytes can be written in a folder, which is made if need be.
+
+    Args:
+        folder: Where.
+        room_bytes: Free space on its disk.
+        is_tried: Whether to write a file, as limits of a user's own are seen by that alone.
+    """
+    try:
+        if is_tried:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(min(room_bytes, _TRIED_BYTES)))
+                file.flush()
+        return shutil.disk_usage(folder).free >= room_bytes
+    except OSError:
+        return False
 
 
 @cache

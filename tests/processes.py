@@ -37,7 +37,7 @@ def run_python(*arguments: str, **changes: str) -> subprocess.CompletedProcess[s
         env=clean_environment(**changes),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
 

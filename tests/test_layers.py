@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "codl"
 FLOORS = (
-    {"errors"},
-    {"files", "limits"},
+    {"errors", "_interrupts"},
+    {"files", "limits", "outputs"},
     {"assets", "machine", "ir", "values"},
     {"cache"},
     {"frontend", "catalog", "plan"},

@@ -4,6 +4,7 @@ A cache never stands in the way: what cannot be read is not there, what cannot b
 entry that is damaged or not the user's own is removed and made anew.
 """
 
+import logging
 import os
 import shutil
 import stat
@@ -34,6 +35,8 @@ _MOST_OF_DISK = 0.25
 """Share of the free disk space that one entry may take."""
 
 Value = TypeVar("Value")
+_LOG = logging.getLogger(__name__)
+_said: list[str] = []
 
 
 class CacheFolder:
@@ -85,7 +88,8 @@ class CacheFolder:
             with os.fdopen(descriptor, "wb") as file:
                 write_sealed(file, key=key, arrays=arrays, about=about)
             os.replace(temporary, self._entry(key))
-        except (OSError, CacheError):
+        except (OSError, CacheError) as error:
+            _say_once(f"nothing is kept in {self.path} for later starts: {_tell(error)}; see CODL_CACHE_DIR")
             if temporary is not None:
                 with suppress(OSError):
                     os.unlink(temporary)
@@ -186,6 +190,17 @@ class CacheFolder:
             return tuple(path for path in self.path.iterdir() if path.suffix == _TEMPORARY)
         except OSError:
             return ()
+
+
+def _tell(error: OSError | CacheError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _say_once(text: str) -> None:
+    """Log a warning, unless this process has logged one before: one line says it for all folders."""
+    if not _said:
+        _said.append(text)
+        _LOG.warning("%s", text)
 
 
 KERNELS = CacheFolder("kernels", limit_bytes=256 << 20)

@@ -5,7 +5,7 @@ from typing import Any
 
 from codl.analysis.bound import assess
 from codl.cli.inspect import add_explain_flags, open_target
-from codl.cli.output import print_json, write_file
+from codl.cli.output import print_json, print_line, write_file
 from codl.cli.planning import add_plan_flags
 from codl.errors import ProfileError
 from codl.report.assessment import list_lines
@@ -50,5 +50,5 @@ def run(args: argparse.Namespace) -> int:
         print_json(found.to_json())
     else:
         for line in list_lines(found):
-            print(line)
+            print_line(line)
     return 0

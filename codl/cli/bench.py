@@ -10,7 +10,7 @@ from typing import Any
 
 from codl.cli.comparison import find_errors, make_random_feeds, name_outputs, open_reference
 from codl.cli.flags import add_json_flag, parse_count, parse_names
-from codl.cli.output import print_json, print_table
+from codl.cli.output import print_json, print_line, print_table
 from codl.cli.planning import add_plan_flags, session_options
 from codl.devices.drivers import select_devices
 from codl.devices.limits import count_cores
@@ -48,7 +48,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--warmup", type=parse_count(0), default=3, metavar="N", help="rounds before the first (default: 3)"
     )
-    parser.add_argument("--random-seed", type=int, default=0, help="seed of the inputs")
+    parser.add_argument(
+        "--random-seed", type=parse_count(0), default=0, metavar="N", help="seed of the inputs"
+    )
     add_json_flag(parser)
     parser.set_defaults(run=run)
 
@@ -188,5 +190,5 @@ def _print_report(report: Mapping[str, Any]) -> None:
     )
     for name, ratio in report["ratios"].items():
         low, high = ratio["ci90"]
-        print(f"{name}  {ratio['median']:.3f}  [{low:.3f}, {high:.3f}]")
-    print(f"max relative error  {report['max_relative_error']:.2e}")
+        print_line(f"{name}  {ratio['median']:.3f}  [{low:.3f}, {high:.3f}]")
+    print_line(f"max relative error  {report['max_relative_error']:.2e}")

@@ -10,7 +10,7 @@ from typing import Any
 from codl.assets import cache_dir
 from codl.cache.folders import FOLDERS
 from codl.cli.flags import add_json_flag
-from codl.cli.output import format_bytes, print_json, print_table
+from codl.cli.output import format_bytes, print_json, print_line, print_table
 
 COLUMNS = ("cache", "entry", "size", "last used", "holds")
 _SHOWN_DIGITS = 12
@@ -51,7 +51,8 @@ def _verify(*, is_json: bool) -> int:
         print_json({"folder": str(cache_dir()), "problems": problems})
     else:
         count = sum(len(folder.files()) for folder in FOLDERS)
-        print("\n".join(problems) or f"{cache_dir()}: {count} entries, all as they were written")
+        for line in problems or [f"{cache_dir()}: {count} entries, all as they were written"]:
+            print_line(line)
     return int(bool(problems))
 
 
@@ -64,7 +65,7 @@ def _clear(*, is_json: bool) -> int:
     if is_json:
         print_json({"folder": str(cache_dir()), "removed": count, "bytes": size})
     else:
-        print(f"{cache_dir()}: removed {count} entries, {format_bytes(size)}")
+        print_line(f"{cache_dir()}: removed {count} entries, {format_bytes(size)}")
     return 0
 
 

@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 
 from codl.cli.flags import add_json_flag, add_pair_flag
-from codl.cli.output import print_json, print_table
+from codl.cli.output import print_json, print_line, print_table
 from codl.devices.doctor import diagnose
 from codl.devices.findings import Finding, Status
 
@@ -38,6 +38,6 @@ def run(args: argparse.Namespace) -> int:
 def _print_remedies(findings: tuple[Finding, ...]) -> None:
     remedies = [one for one in findings if one.remedy]
     for finding in remedies:
-        print(f"{finding.status}: {finding.subject} {finding.check}. What to do: {finding.remedy}")
+        print_line(f"{finding.status}: {finding.subject} {finding.check}. What to do: {finding.remedy}")
     if not remedies:
-        print("all is well")
+        print_line("all is well")

@@ -1,7 +1,16 @@
 """Flags that several verbs share."""
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from codl.cli.output import describe_unwritable
+from codl.outputs import check_output, check_output_folder
+
+_MOST_DIGITS = 18
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_SECONDS = 86400.0
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +42,42 @@ def parse_count(least: int) -> Callable[[str], int]:
     """Return what reads a whole number of at least ``least``."""
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
+        if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS) or int(text) < least:
             raise argparse.ArgumentTypeError(f"got {text!r}, expected a whole number of at least {least}")
         return int(text)
 
     return parse
+
+
+def parse_output(text: str) -> str:
+    """Return the path of a file that can be written, which is checked before the work begins."""
+    try:
+        check_output(text)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(_explain(text, error)) from error
+    return text
+
+
+def parse_output_folder(text: str) -> Path:
+    """Return the path of a folder in which files can be written, or that can be made."""
+    try:
+        check_output_folder(text)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(_explain(text, error)) from error
+    return Path(text)
+
+
+def _explain(text: str, error: OSError | ValueError) -> str:
+    return describe_unwritable(text, error if isinstance(error, OSError) else OSError(str(error)))
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds that a text such as `90`, `90s`, `5m` or `1h` stands for, from 1 s to a day."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text.strip(), re.ASCII)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0.0 < seconds <= _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected a time such as 90s, 10m or 1h, up to 24h")
+    return seconds
 
 
 def parse_names(text: str) -> Sequence[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from codl.cli.flags import add_json_flag, parse_names
-from codl.cli.output import print_json, print_message, print_table, write_file
+from codl.cli.flags import add_json_flag, parse_names, parse_output
+from codl.cli.output import print_json, print_line, print_message, print_table, write_file
 from codl.cli.plan import plan_model
 from codl.cli.planning import add_plan_flags
 from codl.errors import PlanError
@@ -55,11 +55,22 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--diff", metavar="PLAN", help="show what this other plan does differently")
     parser.add_argument(
-        "--perfetto", metavar="FILE", help="write the timeline as a trace, for ui.perfetto.dev"
+        "--perfetto",
+        type=parse_output,
+        metavar="FILE",
+        help="write the timeline as a trace, for ui.perfetto.dev",
     )
-    parser.add_argument("--onnx", metavar="FILE", help="write the model with all decisions in its metadata")
-    parser.add_argument("--png", metavar="FILE", help="write the timeline as a picture")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the plan, with its changes, as JSON")
+    parser.add_argument(
+        "--onnx", type=parse_output, metavar="FILE", help="write the model with all decisions in its metadata"
+    )
+    parser.add_argument("--png", type=parse_output, metavar="FILE", help="write the timeline as a picture")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=parse_output,
+        metavar="FILE",
+        help="write the plan, with its changes, as JSON",
+    )
     parser.set_defaults(run=run)
 
 
@@ -71,7 +82,7 @@ def add_explain_flags(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="predict with the profiles in these folders or files (default: those of the devices)",
     )
-    parser.add_argument("--html", metavar="FILE", help="write one self-contained page")
+    parser.add_argument("--html", type=parse_output, metavar="FILE", help="write one self-contained page")
     add_json_flag(parser)
 
 
@@ -187,15 +198,15 @@ def _print(args: argparse.Namespace, inspection: Inspection, difference: PlanDif
         return
     if difference is not None:
         for line in list_difference(difference):
-            print(line)
+            print_line(line)
         return
     if args.why is not None:
         for line in list_why(inspection, args.why):
-            print(line)
+            print_line(line)
         return
     print_table(list_columns(inspection), list_rows(inspection), title=_summarise(inspection))
     for line in list_totals(inspection):
-        print(line)
+        print_line(line)
 
 
 def _summarise(inspection: Inspection) -> str:

@@ -1,17 +1,23 @@
 """The entry point: finds the verb, runs it, and turns what happened into an exit code.
 
-0: done. 1: a check failed. 2: cannot, with one line on stderr that says why.
+0: done. 1: a check failed. 2: cannot, with one line on stderr that says why. 130: interrupted.
 """
 
 import argparse
+import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 from codl import __version__
+from codl._interrupts import INTERRUPTED, leave_at_once
 from codl.cli import analyze, bench, cache, devices, doctor, inspect, plan, profile, run, tune
-from codl.cli.output import print_message
+from codl.cli.output import escape, prepare_streams, print_message
 from codl.devices.drivers import emulate_pair
+from codl.devices.opencl import drained_on_error
 from codl.errors import CodlError
 
 VERBS = (devices, doctor, profile, tune, plan, inspect, analyze, run, bench, cache)
@@ -20,33 +26,109 @@ CANNOT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code."""
-    args = build_parser().parse_args(arguments)
+    """Run one command line and return its exit code.
+
+    Args:
+        arguments: Without the program's name; those of the process by default.
+    """
+    prepare_streams()
+    is_caught = signal.getsignal(signal.SIGINT) is leave_at_once
+    if is_caught:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        with _escaped_logs():
+            return _run(arguments)
+    finally:
+        if is_caught:  # what is left to do is Python's own end
+            signal.signal(signal.SIGINT, leave_at_once)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        args = build_parser().parse_args(arguments)
         if getattr(args, "emulate_pair", False):
             emulate_pair()
-        code: int = args.run(args)
+        with drained_on_error():
+            code: int = args.run(args)
         sys.stdout.flush()
     except CodlError as error:
         print_message(f"codl: {' '.join(str(error).split())}")
         return CANNOT
+    except BrokenPipeError:  # the reader of our output has left
+        _drop_output()
+        return 0
     except OSError as error:
-        if isinstance(
-            error, BrokenPipeError
-        ):  # the reader of our output has left; Python's own flush must not fail
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+        _drop_output()
         print_message(f"codl: {error}")
+        return CANNOT
+    except MemoryError:
+        print_message("codl: got no memory for this, expected enough; use a smaller model or free some")
+        return CANNOT
+    except RecursionError:
+        print_message("codl: got an input nested too deeply, expected one of some hundred levels at most")
         return CANNOT
     except KeyboardInterrupt:
         print_message("codl: interrupted")
-        return CANNOT
+        return INTERRUPTED
     return code
+
+
+def _drop_output() -> None:
+    """Let what stdout still holds go nowhere: Python writes it again at its end, which must not fail."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        return
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        sys.stdout.flush()
+
+
+@contextmanager
+def _escaped_logs() -> Iterator[None]:
+    """Print codl's log messages, which may hold names from models, as other messages while the block runs."""
+    handler = _MessageHandler(logging.WARNING)
+    log = logging.getLogger("codl")
+    if log.hasHandlers():  # the program that calls this prints them itself
+        yield
+        return
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _MessageHandler(logging.Handler):
+    """Prints each record on one line of stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        print_message(record.getMessage())
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages show what they quote and do nothing else."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print how to use a verb and what is wrong, and exit."""
+        self.print_usage(sys.stderr)
+        self.exit(CANNOT, f"{self.prog}: error: {escape(message)}\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or usage: stdout that nobody reads is no failure."""
+        super()._print_message(message, file)
+        with suppress(OSError, ValueError):
+            (file or sys.stderr).flush()
+            return
+        if file is sys.stdout:
+            _drop_output()
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of every verb."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="codl",
         description="Run an ONNX model on all OpenCL processors of this machine at once.",
         epilog="example: codl doctor && codl devices",

@@ -1,32 +1,81 @@
-"""Printing: tables and JSON on stdout, messages on stderr."""
+"""Printing: tables and JSON on stdout, messages on stderr.
 
+What is printed may hold names from models. Every character of theirs that would do anything but show itself
+(an escape, a line break, a change of direction) is written as an escape of Python's.
+"""
+
+import codecs
 import json
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from codl.errors import InputError
+from codl.outputs import write_output
+
+_ASCII_ERRORS = "codl-ascii"
+_DRAWN = str.maketrans("─│┌└├┐┘┤…×—–·°µ≥≤", "-|++|++|.x--. u><")
+"""What stands for characters of codl's own that an encoding lacks."""
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr take whatever is printed: closed ones lead nowhere, narrow encodings escape."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass  # a file opened later must not take the place of a closed stream
+    os.close(descriptor)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    codecs.register_error(_ASCII_ERRORS, _replace_unknown)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=_ASCII_ERRORS)
+
+
+def _replace_unknown(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(_DRAWN)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+def escape(text: str) -> str:
+    """Return a text on one line in which every character shows itself and nothing else happens."""
+    return text if text.isprintable() else "".join(map(_escape_character, text))
+
+
+def _escape_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape", "backslashreplace").decode()
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
     """Print a table on stdout: drawn on a terminal, aligned columns of plain text elsewhere."""
+    rows = [[escape(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        table = Table(title=title, title_justify="left")
+        table = Table(title=None if title is None else escape(title), title_justify="left")
         for column in columns:
             table.add_column(column)
         for row in rows:
             table.add_row(*row)
-        Console(markup=False, highlight=False).print(table)
+        Console(markup=False, highlight=False, emoji=False).print(table)
         return
     if title is not None:
-        print(title)
+        print_line(title)
     widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_line(text: str) -> None:
+    """Print one line on stdout."""
+    print(escape(text))
 
 
 def print_json(value: Any) -> None:
@@ -35,28 +84,29 @@ def print_json(value: Any) -> None:
 
 
 def print_message(text: str) -> None:
-    """Print one line on stderr."""
-    print(text, file=sys.stderr)
+    """Print one line on stderr; when nobody can read it, the exit code has to do."""
+    with suppress(OSError):
+        print(escape(text), file=sys.stderr, flush=True)
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Write a file that a flag asks for, complete or not at all.
+    """Write a file that a flag asks for, complete or not at all where that can be.
 
     Raises:
         InputError: It cannot be written.
     """
-    target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    partial = target.with_name(f".{target.name}.partial")
     try:
-        partial.write_bytes(data)
-        partial.replace(target)
+        write_output(path, content)
     except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise InputError(
-            f"{path}: got {error.strerror or error}, expected a file that can be written; "
-            "name one in a folder that exists and is yours"
-        ) from error
+        raise InputError(describe_unwritable(path, error)) from error
+
+
+def describe_unwritable(path: str, error: OSError) -> str:
+    """Return why nothing can be written at a path, and what to do."""
+    return (
+        f"{path}: got {error.strerror or error}, expected a file that can be written; "
+        "name one in a folder that exists and is yours"
+    )
 
 
 def format_bytes(count: int) -> str:

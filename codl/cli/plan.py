@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from codl.cli.flags import add_json_flag, parse_names
-from codl.cli.output import format_bytes, print_json
+from codl.cli.flags import add_json_flag, parse_names, parse_output
+from codl.cli.output import format_bytes, print_json, print_line
 from codl.cli.planning import add_plan_flags
 from codl.devices.drivers import select_devices
 from codl.frontend import load_model
@@ -14,7 +14,7 @@ from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
 from codl.plan.steps import DeviceMemory, Plan
-from codl.plan.text import format_plan
+from codl.plan.text import list_plan
 from codl.session import (
     DEFAULT_PLANNER,
     PROFILED,
@@ -44,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE,FILE",
         help="profiles of the devices to plan for, which need not be here (default: those of --devices)",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the plan as JSON")
+    parser.add_argument("-o", "--output", type=parse_output, metavar="FILE", help="write the plan as JSON")
     add_json_flag(parser)
     parser.set_defaults(run=run)
 
@@ -58,10 +58,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(plan.to_json())
     else:
-        print(format_plan(plan, graph))
-        print(f"memory: {'; '.join(_format_memory(memory) for memory in plan.memory)}")
+        for line in list_plan(plan, graph):
+            print_line(line)
+        print_line(f"memory: {'; '.join(_format_memory(memory) for memory in plan.memory)}")
         if plan.predicted_us is not None and plan.best_single_us is not None:
-            print(_format_prediction(plan.predicted_us, plan.best_single_us, plan.planning_ms or 0.0))
+            print_line(_format_prediction(plan.predicted_us, plan.best_single_us, plan.planning_ms or 0.0))
     return 0
 
 
@@ -103,8 +104,12 @@ def _find_devices(
         check_planner(DEFAULT_PLANNER, names, known)
         chosen = [known[name] for name in names]
         return names, args.planner or DEFAULT_PLANNER, [one.info for one in chosen], chosen
+    kind, _, single = (args.planner or "").partition(":")
     if args.devices and args.planner and args.planner not in PROFILED:
         return args.devices, args.planner, None, ()
+    if kind == "single" and single and not args.devices:
+        info = select_devices([single])[0].info
+        return [info.name], f"single:{info.name}", [info], ()
     opened = select_default_devices() if args.devices is None else select_devices(args.devices)
     infos = [one.info for one in opened]
     planner, predictors = resolve_planner(args.planner, infos)

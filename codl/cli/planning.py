@@ -55,7 +55,7 @@ def _parse_list(kind: Callable[[str], T], expected: str) -> Callable[[str], Sequ
     def parse(text: str) -> Sequence[T]:
         try:
             return [kind(part) for part in text.split(",")]
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise argparse.ArgumentTypeError(f"got {text!r}, expected {expected}") from error
 
     return parse

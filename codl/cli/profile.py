@@ -1,13 +1,9 @@
 """`codl profile`: the offline stage: measures devices and learns how long everything takes on them."""
 
 import argparse
-import re
-from pathlib import Path
 from typing import Any
 
-from codl.cli.flags import add_device_flags, add_json_flag
-
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+from codl.cli.flags import add_device_flags, add_json_flag, parse_output_folder, parse_seconds
 
 
 def add_parser(subparsers: Any) -> None:
@@ -34,7 +30,10 @@ def add_parser(subparsers: Any) -> None:
         help="measure only kernels that are new or changed since the profile was made",
     )
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="write profiles below this folder, not to the user's own"
+        "--output",
+        type=parse_output_folder,
+        metavar="DIR",
+        help="write profiles below this folder, not to the user's own",
     )
     add_json_flag(parser)
     parser.set_defaults(run=run)
@@ -45,12 +44,3 @@ def run(args: argparse.Namespace) -> int:
     from codl.cli.profiling import profile_devices  # with scikit-learn, which takes seconds
 
     return profile_devices(args)
-
-
-def parse_seconds(text: str) -> float:
-    """Return the seconds that a text such as `90`, `90s`, `5m` or `1h` stands for."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not 1.0 <= seconds <= 86400.0:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected a time such as 90s or 5m, from 1s to 24h")
-    return seconds

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
-from codl.cli.output import print_json, print_message, print_table
+from codl.cli.output import print_json, print_line, print_message, print_table
 from codl.devices.drivers import select_devices
 from codl.devices.opencl import Device, open_device
 from codl.errors import ProfileError
@@ -143,7 +143,12 @@ def _find_folder(info: DeviceInfo, args: argparse.Namespace) -> Path:
 @contextmanager
 def _show_progress() -> Iterator[Report]:
     """Yield what is told of the progress: a bar with the time left on a terminal's stderr, else nothing."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         tasks: dict[str, Any] = {}
 
@@ -252,4 +257,4 @@ def _print_report(report: Mapping[str, Any]) -> None:
             if again is None
             else f"{again:.0%} of measurements repeat within 10 %"
         )
-        print(f"{told}; {each['seconds']:.0f} s")
+        print_line(f"{told}; {each['seconds']:.0f} s")

@@ -1,6 +1,8 @@
 """`codl run`: one inference, compared with ONNX Runtime when asked."""
 
 import argparse
+import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,15 @@ from codl.cli.comparison import (
     name_outputs,
     open_reference,
 )
-from codl.cli.flags import add_json_flag
-from codl.cli.output import print_json, print_message, print_table
+from codl.cli.flags import add_json_flag, parse_count, parse_output_folder
+from codl.cli.output import describe_unwritable, print_json, print_message, print_table, write_file
 from codl.cli.planning import add_plan_flags, session_options
 from codl.errors import InputError
 from codl.files import open_regular
 from codl.session import InferenceSession
 
+_LONGEST_NAME_BYTES = 200
+"""Of a file; systems take 255, with what is added."""
 TOLERANCE = 1e-4
 """max|error| / max|reference| that `--check` accepts for a whole network."""
 
@@ -38,8 +42,12 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="feed of one input"
     )
-    parser.add_argument("--random-seed", type=int, default=0, help="seed of inputs that are not given")
-    parser.add_argument("--output", metavar="DIR", help="write every output as a .npy file")
+    parser.add_argument(
+        "--random-seed", type=parse_count(0), default=0, metavar="N", help="seed of inputs that are not given"
+    )
+    parser.add_argument(
+        "--output", type=parse_output_folder, metavar="DIR", help="write every output as a .npy file"
+    )
     parser.add_argument(
         "--check", action="store_true", help="compare with ONNX Runtime; exit 1 on a difference"
     )
@@ -56,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         names = name_outputs(session)
         outputs = dict(zip(names, session.run(names, feeds), strict=True))
     if args.output:
-        _write_outputs(outputs, Path(args.output))
+        _write_outputs(outputs, args.output)
     errors: dict[str, float] = {}
     if args.check:
         expected = open_reference(args.model).run(names, feeds)
@@ -88,21 +96,45 @@ def _make_feeds(session: InferenceSession, args: argparse.Namespace) -> dict[str
     for item in args.input:
         name, _, path = item.partition("=")
         try:
-            with open_regular(path) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
-                feeds[name] = np.load(file, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"--input {item}: got {error}, expected NAME=FILE.npy") from error
+            feeds[name] = _load_array(path)
+        except (OSError, ValueError, EOFError, MemoryError) as error:
+            problem = str(error) or type(error).__name__
+            raise InputError(f"--input {item}: got {problem}, expected NAME=FILE.npy") from error
     return feeds | make_random_feeds(session, args.random_seed, given=feeds)
 
 
+def _load_array(path: str) -> Any:
+    with open_regular(path) as (descriptor, _), open(descriptor, "rb", closefd=False) as file:
+        loaded = np.load(file, allow_pickle=False)
+    if not isinstance(loaded, np.ndarray):
+        raise ValueError("an archive of arrays")
+    return loaded
+
+
 def _write_outputs(outputs: dict[str, Any], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, value in outputs.items():
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(describe_unwritable(str(folder), error)) from error
+    for (name, value), file in zip(outputs.items(), name_files(outputs), strict=True):
         if not isinstance(value, np.ndarray):
             print_message(f"codl: output {name!r}: got no array, expected one; it is not written")
             continue
         plain = value.astype(str) if value.dtype.kind == "O" else value
-        np.save(folder / f"{name.replace('/', '_')}.npy", plain, allow_pickle=False)
+        content = io.BytesIO()
+        np.save(content, plain, allow_pickle=False)
+        write_file(str(folder / file), content.getvalue())
+
+
+def name_files(names: Iterable[str]) -> list[str]:
+    """Return a file name for each output: its own where a file can have it, and no two the same."""
+    found: dict[str, None] = {}
+    for name in names:
+        plain = "".join("_" if one in "/\\" or not one.isprintable() else one for one in name)
+        stem = plain.encode()[:_LONGEST_NAME_BYTES].decode(errors="ignore")
+        counted = (f"{stem}.npy", *(f"{stem}_{count}.npy" for count in range(2, len(found) + 3)))
+        found[next(file for file in counted if file not in found)] = None
+    return list(found)
 
 
 def _format(value: Any) -> str:

@@ -1,7 +1,6 @@
 """`codl tune`: the fastest kernels for the shapes of some networks, found by measurement."""
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from codl.cli.flags import add_json_flag, add_pair_flag
-from codl.cli.output import print_json, print_message, print_table
+from codl.cli.flags import add_json_flag, add_pair_flag, parse_seconds
+from codl.cli.output import escape, print_json, print_line, print_message, print_table
 from codl.devices.drivers import default_devices, find_device
 from codl.devices.opencl import open_device
 from codl.frontend import load_model
@@ -20,7 +19,6 @@ from codl.tuner.report import ShapeReport, State, TuneReport
 from codl.tuner.tune import Session, plan_tuning, tune
 from codl.tuner.workload import Shape, find_shapes, read_workload, workload_path
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 COLUMNS = ("shape", "times", "candidates", "measured", "best", "ms", "bound", "gain", "state")
 
 
@@ -80,14 +78,6 @@ def run(args: argparse.Namespace) -> int:
     return int(any(report.count(State.FAILED) for report in reports))
 
 
-def parse_seconds(text: str) -> float:
-    """Return the seconds that a text such as `90s`, `10m` or `1.5h` means."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if found is None or float(found[1]) <= 0:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected a time such as 90s, 10m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
-
-
 def _find_shapes(models: Sequence[str]) -> tuple[Shape, ...]:
     if models:
         return find_shapes(load_model(model).graph for model in models)
@@ -109,11 +99,11 @@ def _show_progress(name: str, total: int) -> Iterator[Callable[[ShapeReport], No
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[last]}"),
+        TextColumn("{task.fields[last]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=total, last="")
-        yield lambda report: progress.update(task, advance=1, last=_describe(report)[:60])
+        yield lambda report: progress.update(task, advance=1, last=escape(_describe(report)[:60]))
 
 
 def _describe(report: ShapeReport) -> str:
@@ -134,7 +124,7 @@ def _print_report(report: TuneReport) -> None:
     for one in report.shapes:
         if one.state is State.FAILED:
             print_message(f"codl: {one.shape}: {one.note}")
-    print(_summarise(report))
+    print_line(_summarise(report))
 
 
 def _summarise(report: TuneReport) -> str:

@@ -6,11 +6,11 @@ a driver's threads, wherever devices meet. Linux lets a program forbid that for 
 
 import os
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 
+from codl.devices.forks import make_lock
 from codl.devices.limits import pinned_caller, read_switch
 
 AWAKE_VARIABLE = "CODL_KEEP_AWAKE"
@@ -52,7 +52,7 @@ class _Request:
 
     def __init__(self, file: int | None) -> None:
         self.file = file
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._blocks = 0
 
     def __enter__(self) -> None:
@@ -73,6 +73,13 @@ class _Request:
                 os.write(self.file, latency)
 
 
+def _leave_to_parent() -> None:
+    """Close a child's copy of the file, which would keep asking for the parent or take back what it asks."""
+    if _request.cache_info().currsize and (file := _request().file) is not None:
+        os.close(file)
+    _request.cache_clear()
+
+
 @cache
 def _request() -> _Request:
     """Return the request of this process, made when it is first needed."""
@@ -82,3 +89,7 @@ def _request() -> _Request:
         return _Request(os.open(LATENCY_FILE, os.O_WRONLY))
     except OSError:
         return _Request(None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -17,8 +17,8 @@ from codl.assets import cache_dir
 from codl.devices.awake import AWAKE_VARIABLE, LATENCY_FILE, can_keep_awake
 from codl.devices.findings import Finding, Status
 from codl.devices.installed import INSTALL_REMEDY
-from codl.devices.limits import find_pocl_cache
 from codl.devices.meeting import SIGNALS_VARIABLE
+from codl.devices.pocl_cache import find_pocl_cache
 
 _LIMIT_SECONDS = 120
 

@@ -5,7 +5,6 @@ private list of drivers) is in place before that, as long as codl is the first t
 When the client was first, what is loaded already is used.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,9 +12,11 @@ from typing import Any
 
 import pyopencl as cl
 
-from codl.devices import facts, limits
+from codl.devices import facts, forks, limits
 from codl.devices.boundary import driver_calls
-from codl.devices.installed import INSTALL_REMEDY, DriverProblem, find_icds, private_vendors
+from codl.devices.installed import INSTALL_REMEDY, DriverProblem, find_icds, leave_out_pocl, private_vendors
+from codl.devices.invokers import keep_invokers_in_memory
+from codl.devices.pocl_cache import pocl_cache
 from codl.devices.pocl_wheel import mend_processor_name
 from codl.devices.probe import find_fault, tell_reason
 from codl.errors import DeviceError, DriverError
@@ -24,7 +25,7 @@ from codl.machine import DeviceInfo, DeviceKind
 PAIR_DRIVERS = ("intel", "pocl")
 """The emulated pair: the first plays the CPU, the second the GPU."""
 _RANKS = {"pocl": 1.0, "oclgrind": 9.0}
-_LOCK = threading.Lock()
+_LOCK = forks.make_lock()
 
 Rank = Callable[[DeviceInfo], float]
 """Orders the drivers of one processor; the lowest is the default."""
@@ -99,6 +100,7 @@ def find_device(name_or_kind: str) -> OpenedDevice:
     """
     for opened in load():
         if opened.info.name == name_or_kind:
+            forks.check_not_lost([name_or_kind])
             return opened
     if name_or_kind in set(DeviceKind):
         for opened in default_devices():
@@ -135,6 +137,7 @@ def default_devices(rank: Rank = rank_without_profile) -> tuple[OpenedDevice, ..
     for processor in dict.fromkeys(opened.info.processor for opened in load()):
         candidates = (opened for opened in load() if opened.info.processor == processor)
         for opened in sorted(candidates, key=lambda candidate: rank(candidate.info)):
+            forks.check_not_lost([opened.info.name])
             fault = find_fault(opened.cl_device)
             if fault is None:
                 chosen.append(opened)
@@ -198,6 +201,7 @@ def _find_pair_member(driver: str) -> OpenedDevice:
     faults = []
     for opened in load():
         if opened.info.driver == driver and opened.info.kind is DeviceKind.CPU:
+            forks.check_not_lost([opened.info.name])
             fault = find_fault(opened.cl_device)
             if fault is None:
                 return opened
@@ -224,14 +228,20 @@ def _load_once() -> _Loaded:
     is_pair = limits.is_pair_wanted()
     if is_pair:
         limits.limit_drivers_to_half()
+    keep_invokers_in_memory()
     limits.move_driver_caches()
     icds, problems = find_icds()
-    with private_vendors(icds), limits.widened_local_memory():
-        cl_devices, more = _enumerate_devices()
+    with pocl_cache() as obstacle:
+        if obstacle is not None:
+            icds, left = leave_out_pocl(icds, obstacle)
+            problems = (*problems, *left)
+        with private_vendors(icds), limits.widened_local_memory():
+            cl_devices, more = _enumerate_devices()
     for device in cl_devices:
         mend_processor_name(device)
     named = facts.describe_devices(cl_devices)
     opened = tuple(OpenedDevice(info=info, cl_device=device) for info, device in named)
+    forks.note_loaded([(info.name, info.driver) for info, _ in named])
     return _Loaded(devices=opened, problems=(*problems, *more), is_pair=is_pair)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from codl.assets import cache_dir
+from codl.assets import find_scratch_folder
 
 SYSTEM_VENDORS = "/etc/OpenCL/vendors"
 INTEL_PRELOADS = ("libimf.so", "libsvml.so", "libirng.so", "libintlc.so.5", "libtbb.so.12")
@@ -65,18 +65,34 @@ def find_icds() -> tuple[tuple[Icd, ...], tuple[DriverProblem, ...]]:
     return tuple(usable), tuple(problems)
 
 
+def leave_out_pocl(icds: Sequence[Icd], reason: str) -> tuple[tuple[Icd, ...], tuple[DriverProblem, ...]]:
+    """Return the drivers without PoCL, and a problem for each that is left out.
+
+    Args:
+        icds: Drivers.
+        reason: Why PoCL must not be loaded.
+    """
+    kept = tuple(icd for icd in icds if "pocl" not in os.path.basename(icd.library))
+    remedy = "free some space, or set POCL_CACHE_DIR"
+    left = (
+        DriverProblem(source=icd.source, message=reason, remedy=remedy) for icd in icds if icd not in kept
+    )
+    return kept, tuple(left)
+
+
 @contextmanager
 def private_vendors(icds: Sequence[Icd]) -> Iterator[None]:
     """Show the ICD loader exactly these drivers while the block runs; nothing is left behind.
 
     The loader reads the directory once, when the process first asks for platforms. Elsewhere than on Linux
-    the system's own loader is left alone.
+    the system's own list is used, as where no folder can be made.
     """
-    if not sys.platform.startswith("linux"):
+    place = find_scratch_folder(_MAX_ICD_BYTES)
+    if place is None or not sys.platform.startswith("linux"):
         yield
         return
     before = os.environ.get("OCL_ICD_VENDORS")
-    with _make_private_folder() as folder:
+    with tempfile.TemporaryDirectory(prefix="codl-icd-", dir=place) as folder:
         for index, icd in enumerate(icds):
             (Path(folder) / f"{index:02d}.icd").write_bytes(os.fsencode(icd.library) + b"\n")
         os.environ["OCL_ICD_VENDORS"] = folder
@@ -87,14 +103,6 @@ def private_vendors(icds: Sequence[Icd]) -> Iterator[None]:
                 del os.environ["OCL_ICD_VENDORS"]
             else:
                 os.environ["OCL_ICD_VENDORS"] = before
-
-
-def _make_private_folder() -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="codl-icd-")
-    except OSError:
-        cache_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(prefix="codl-icd-", dir=cache_dir())
 
 
 def _read_system_icds() -> Iterator[Icd | DriverProblem]:

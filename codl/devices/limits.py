@@ -4,15 +4,12 @@ Drivers read their limits when they load, so everything here acts before that. S
 either driver; these variables do.
 """
 
-import atexit
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from codl.assets import cache_dir
+from codl.assets import cache_dir, has_room
 from codl.errors import DeviceError
 
 PAIR_VARIABLE = "CODL_EMULATE_PAIR"
@@ -124,49 +121,13 @@ def widened_local_memory() -> Iterator[None]:
 
 
 def move_driver_caches() -> None:
-    """Put the drivers' own kernel caches under `CODL_CACHE_DIR` when that is set.
+    """Put the cache of NVIDIA's driver under `CODL_CACHE_DIR` when that is set.
 
-    A place that the user chose for a driver stays. PoCL brings no device where it cannot write its cache:
-    then it gets a folder that goes with the process. Intel's CPU runtime keeps no cache.
+    A place that the user chose for it stays. PoCL's has a module of its own; Intel's CPU runtime keeps none.
     """
-    if os.environ.get("CODL_CACHE_DIR"):
-        for variable, folder in (("POCL_CACHE_DIR", "pocl"), ("CUDA_CACHE_PATH", "nvidia")):
-            path = _find_driver_cache(folder)
-            if variable not in os.environ and _can_write(path):
-                os.environ[variable] = str(path)
-    if "POCL_CACHE_DIR" not in os.environ and not _can_write(_find_user_cache("pocl")):
-        folder = tempfile.mkdtemp(prefix="codl-pocl-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        os.environ["POCL_CACHE_DIR"] = folder
-
-
-def find_pocl_cache() -> Path:
-    """Return where PoCL keeps what it compiles, unless nothing can be written there."""
-    chosen = os.environ.get("POCL_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    if os.environ.get("CODL_CACHE_DIR"):
-        return _find_driver_cache("pocl")
-    return _find_user_cache("pocl")
-
-
-def _find_driver_cache(folder: str) -> Path:
-    return cache_dir() / "drivers" / folder
-
-
-def _find_user_cache(folder: str) -> Path:
-    """Return where a driver keeps what nobody gave another place."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / folder
-
-
-def _can_write(folder: Path) -> bool:
-    """Return whether files can be made in a folder, which is made if need be."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
+    folder = cache_dir() / "drivers" / "nvidia"
+    if os.environ.get("CODL_CACHE_DIR") and "CUDA_CACHE_PATH" not in os.environ and has_room(folder):
+        os.environ["CUDA_CACHE_PATH"] = str(folder)
 
 
 def _read_count(variable: str) -> int:

@@ -1,9 +1,10 @@
 """A device at work: its context, its queue, its programs and its buffers."""
 
 import copy
-import threading
 import warnings
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,10 +15,12 @@ import pyopencl as cl
 
 from codl.catalog.source import build_options, read_source
 from codl.catalog.spec import Parameters
-from codl.devices.boundary import driver_calls
+from codl.devices.boundary import drain, driver_calls
 from codl.devices.drivers import find_device
+from codl.devices.forks import check_not_lost, is_lost, keep_in_children, make_lock
 from codl.devices.kernel_cache import KernelCache
 from codl.devices.limits import pinned_caller
+from codl.devices.pocl_cache import check_room
 from codl.errors import BuildError
 from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
@@ -35,12 +38,17 @@ class Device:
             self.context = cl.Context([cl_device])
             self.queue = cl.CommandQueue(self.context)
         self._kernel_cache = KernelCache(info, cl_device)
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         """Sessions of several threads share a device and its programs."""
         self._programs: dict[tuple[str, str], Any] = {}
         self._unstored: list[tuple[str, str]] = []
         self._zeros: Any = None
         self._counters: Any = None
+        self._register()
+
+    def _register(self) -> None:
+        keep_in_children(self)
+        _opened.add(self)
 
     def with_profiling(self) -> "Device":
         """Return the same device with another queue, whose events know when they ran; programs are shared.
@@ -69,6 +77,7 @@ class Device:
         """Return the same device with counters of its own, as another queue or other units need them."""
         twin = copy.copy(self)
         twin._counters = None
+        twin._register()
         return twin
 
     @property
@@ -82,10 +91,12 @@ class Device:
         Raises:
             BuildError: The driver refused the source; the message carries its log.
         """
+        check_not_lost([self.info.name])
         options = build_options(parameters)
         with self._lock:
             program = self._programs.get((source, options))
             if program is None:
+                check_room(self.info)
                 program = self._kernel_cache.load(self.context, text=read_source(source), options=options)
                 if program is None:
                     program = self._build(source, options)
@@ -148,6 +159,7 @@ class Device:
         return self._buffer(cl.mem_flags.READ_ONLY | sharing, hostbuf=array)
 
     def _buffer(self, flags: Any, **what: Any) -> Any:
+        check_not_lost([self.info.name])
         size = what.get("size") or what["hostbuf"].nbytes
         with driver_calls(self.info.name, f"cannot allocate {size} bytes"):
             return cl.Buffer(self.context, flags, **what)
@@ -183,6 +195,19 @@ class Device:
         self.queue.finish()
 
 
+_opened: "weakref.WeakSet[Device]" = weakref.WeakSet()
+
+
+@contextmanager
+def drained_on_error() -> Iterator[None]:
+    """Wait for all devices of the process when the block fails: they may use memory that goes with it."""
+    try:
+        yield
+    except BaseException:
+        drain([device for device in _opened if not is_lost(device.info.name)])
+        raise
+
+
 def open_device(name: str) -> Device:
     """Return the device of this name or kind, opened once a process.
 
@@ -193,7 +218,7 @@ def open_device(name: str) -> Device:
         return _open(find_device(name).info.name)
 
 
-_OPENING = threading.Lock()
+_OPENING = make_lock()
 
 
 @cache

@@ -4,7 +4,6 @@ The host hands over a run without waiting in between. None of its threads or a d
 a meeting.
 """
 
-import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.devices.boundary import driver_calls
+from codl.devices.forks import keep_in_children, make_rlock
 from codl.devices.meeting import SIGNALS_VARIABLE
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
@@ -22,7 +22,7 @@ from codl.errors import DeviceError
 _SOURCE, _ENTRY = "meeting/meeting__buffer.cl", "meeting__buffer"
 _LINE = 32
 """Words from one flag to the next: no two share a line of a cache, or neighbours."""
-_TURN = threading.RLock()
+_TURN: AbstractContextManager[object] = make_rlock()
 
 
 class Signals:
@@ -41,6 +41,7 @@ class Signals:
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._devices = tuple(devices)
+        keep_in_children(self)
         self._flags = allocate_host((1 + 2 * len(devices)) * _LINE).view(np.int32)
         self.reset()
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from codl.devices.boundary import at_work
+from codl.devices.forks import check_not_lost, keep_in_children
 from codl.devices.mapping import HeldRegion
 from codl.devices.opencl import Device
 from codl.devices.signals import Signals
@@ -57,6 +58,8 @@ class Executable:
         self._signals = signals
         self._turn: AbstractContextManager[object] = nullcontext() if signals is None else signals.turn
         self._after_first: Callable[[], None] | None = after_first
+        self._needed: tuple[str, ...] = self.plan.devices if launch_count else ()
+        keep_in_children(self)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the graph's outputs by name, each an array of the caller's own.
@@ -68,6 +71,7 @@ class Executable:
             DeviceError: A driver failed during the run.
             HostError: ONNX Runtime failed during the run.
         """
+        check_not_lost(self._needed)
         with self._turn, self._at_work():
             self._take(feeds)
             for call in self._script:
@@ -87,6 +91,7 @@ class Executable:
         Raises:
             DeviceError: The executable was compiled for devices without profiling.
         """
+        check_not_lost(self._needed)
         with self._turn, self._at_work():
             self._take(feeds)
             trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])

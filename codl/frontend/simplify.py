@@ -7,6 +7,8 @@ from typing import Any
 import onnx
 import onnxruntime
 
+from codl.assets import find_scratch_folder
+from codl.errors import CodlError
 from codl.frontend.reader import Source
 from codl.frontend.refusal import RefusedError
 from codl.limits import Limits
@@ -31,15 +33,18 @@ def simplify(source: Source) -> Any:
 
     Raises:
         RefusedError: ONNX Runtime refuses the model.
-        OSError: There is no room for temporary files.
+        CodlError: There is no room for temporary files.
     """
     try:
         simple = _rewrite(source.proto, source.limits)
         weights = {tensor.name for tensor in simple.graph.initializer}
         has_converted = any(n.op_type == "Cast" and n.input[0] in weights for n in simple.graph.node)
         return _rewrite(simple, source.limits) if has_converted else simple
-    except OSError:  # no fault of the model
-        raise
+    except OSError as error:  # no fault of the model
+        raise CodlError(
+            f"{source.label}: got {error.strerror or error} for temporary files, expected room for them; "
+            "free some, or set TMPDIR to a folder on another disk"
+        ) from error
     except Exception as error:  # ONNX Runtime's errors have no common base but this one
         raise RefusedError(source.label, who="ONNX Runtime", error=error) from error
 
@@ -47,7 +52,8 @@ def simplify(source: Source) -> Any:
 def _rewrite(proto: Any, limits: Limits) -> Any:
     weight_bytes = sum(len(t.raw_data) for t in proto.graph.initializer)
     is_large = weight_bytes > _MESSAGE_LIMIT_BYTES
-    with tempfile.TemporaryDirectory(prefix="codl-") as folder:
+    place = find_scratch_folder(2 * weight_bytes + _MESSAGE_LIMIT_BYTES)
+    with tempfile.TemporaryDirectory(prefix="codl-", dir=place) as folder:
         written = Path(folder, "simplified.onnx")
         options = _quiet_options(written, is_large=is_large)
         options.add_session_config_entry(_FOLDED_BYTES, str(limits.folded_bytes))

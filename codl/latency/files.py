@@ -4,10 +4,7 @@ Whatever a file holds, reading it raises `ProfileError` or returns a profile tha
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +29,7 @@ from codl.latency.profile import (
     RowModel,
 )
 from codl.machine import DeviceInfo, DeviceKind
+from codl.outputs import write_output
 
 DEVICE_FILE, PREDICTORS_FILE = "device.json", "predictors.json"
 _MOST_BYTES = 4 << 20
@@ -56,8 +54,8 @@ def save_profile(profile: DeviceProfile, folder: Path) -> None:
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / PREDICTORS_FILE, format_lines(predictors))
-        write_whole(folder / DEVICE_FILE, format_lines(_format_device(profile)))
+        write_output(folder / PREDICTORS_FILE, format_lines(predictors), is_synced=True)
+        write_output(folder / DEVICE_FILE, format_lines(_format_device(profile)), is_synced=True)
     except OSError as error:
         raise ProfileError(
             f"{folder}: cannot write the profile of {profile.name} ({error.strerror or error}); free space "
@@ -83,22 +81,6 @@ def load_profile(path: Path) -> DeviceProfile:
         return profile.with_rows({name: _parse_row(told, f"rows.{name}") for name, told in rows.items()})
     except ProfileError as error:
         raise ProfileError(f"{folder / where}: {error}; remove it and run `codl profile`") from error
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file by way of a temporary one beside it."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def format_lines(value: Mapping[str, Any]) -> str:

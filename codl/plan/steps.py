@@ -6,14 +6,13 @@ after `codl.plan.check.check_plan` has found no problem in it.
 
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from codl.errors import PlanError
 from codl.files import read_text
+from codl.outputs import write_output
 from codl.plan.kinds import SHARED_MEMORY, Chain, Cut, DeviceMemory, Host, Run, Step
 from codl.plan.reading import SCHEMA, TIMES, read_plan
 
@@ -60,10 +59,9 @@ class Plan:
         Raises:
             PlanError: The file cannot be written.
         """
-        target = Path(path)
         text = json.dumps(self.to_json(), indent=1)
         try:
-            _replace_file(target, text + "\n")
+            write_output(path, text + "\n")
         except OSError as error:
             raise PlanError(
                 f"{os.fspath(path)}: got {error.strerror or error}, expected a file that can be written; "
@@ -85,18 +83,6 @@ class Plan:
             return cls.from_json(values)
         except PlanError as error:
             raise PlanError(f"{os.fspath(path)}: {error}") from error
-
-
-def _replace_file(target: Path, text: str) -> None:
-    """Write a file with the access rights that a new file gets, complete or not at all."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _step_values(step: Step) -> dict[str, Any]:

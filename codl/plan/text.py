@@ -18,12 +18,16 @@ def axis_name(axis: int, rank: int) -> str:
 
 
 def format_plan(plan: Plan, graph: Graph) -> str:
-    """Return one line for each node, chains in brackets, cuts where tensors are shared."""
+    """Return the lines of `list_plan` as one text."""
+    return "\n".join(list_plan(plan, graph))
+
+
+def list_plan(plan: Plan, graph: Graph) -> Iterator[str]:
+    """Yield one line for each node, chains in brackets, cuts where tensors are shared."""
     count = sum(isinstance(step, Host) for step in plan.steps)
     steps = f"{len(plan.steps)} steps, {count} of them on the host," if count else f"{len(plan.steps)} steps"
-    lines = [f"plan: {len(graph.nodes)} nodes in {steps} over {', '.join(plan.devices)}"]
-    lines.extend(_format_steps(plan, graph))
-    return "\n".join(lines)
+    yield f"plan: {len(graph.nodes)} nodes in {steps} over {', '.join(plan.devices)}"
+    yield from _format_steps(plan, graph)
 
 
 def _format_steps(plan: Plan, graph: Graph) -> Iterator[str]:

@@ -15,12 +15,13 @@ from codl.catalog.stored import load_database
 from codl.devices.opencl import Device, open_device
 from codl.errors import ProfileError
 from codl.files import read_text
-from codl.latency.files import DEVICE_FILE, format_lines, format_neighbour, parse_neighbour, write_whole
+from codl.latency.files import DEVICE_FILE, format_lines, format_neighbour, parse_neighbour
 from codl.latency.linear import read_number
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceKey, DeviceProfile, Neighbour, Origin, RowModel
 from codl.latency.store import borrow, find_profile, find_relative, shipped_folder, user_folder
 from codl.machine import DeviceInfo
+from codl.outputs import write_output
 from codl.profiler.calibration import Edit, measure_edits, measure_factors
 from codl.profiler.pairs import Acquaintance
 from codl.profiler.shared_cache import measure_shared_cache
@@ -212,4 +213,4 @@ def _keep(info: DeviceInfo, name: str, told: Mapping[str, Any]) -> None:
     path = user_folder(info) / name
     with suppress(OSError):  # a cache that cannot be written is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, format_lines(told))
+        write_output(path, format_lines(told), is_synced=True)

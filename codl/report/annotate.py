@@ -11,6 +11,7 @@ import onnx
 from codl.errors import ModelError
 from codl.files import read_file
 from codl.limits import DEFAULT_LIMITS
+from codl.outputs import write_output
 from codl.report.inspection import Inspection, Operator
 from codl.report.perfetto import describe_decision
 
@@ -44,9 +45,7 @@ def annotate_model(
         count = _annotate_nodes(model, inspection, outputs)
         for name in sorted(_list_external(model)):
             _copy_beside(name, source.parent, target.parent)
-        partial = target.with_name(f".{target.name}.part")
-        partial.write_bytes(model.SerializeToString())
-        partial.replace(target)
+        write_output(target, model.SerializeToString())
     except OSError as error:
         raise ModelError(
             f"{error.filename or target}: got {error.strerror or error}, expected a file to read or write"

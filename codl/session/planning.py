@@ -116,7 +116,9 @@ def rank_plans(
         found = [plan_even(graph, devices=devices, ratios=ratios, max_chain_length=max_chain_length, **extra)]
     else:
         device = planner.partition(":")[2]
-        found = [plan_single(graph, device=device, devices=tuple(dict.fromkeys((*devices, device))))]
+        if device not in devices:
+            raise PlanError(f"planner: got {planner!r}, expected 'single:' and one of {', '.join(devices)}")
+        found = [plan_single(graph, device=device, devices=tuple(devices))]
     if method is None:
         found = [predict_plan(plan, graph, predictors) for plan in found]
     taken_ms = (time.perf_counter() - start) * 1e3

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from codl.compat import HOST_PROVIDER, name_provider
+from codl.devices.forks import make_lock
 from codl.errors import InputError
 from codl.executor.trace import Event, EventKind, Trace
 from codl.ir.graph import Graph, Tensor
+from codl.outputs import write_output
 
 _MOST_EVENTS = 1_000_000
 """Later ones are dropped, as onnxruntime drops them."""
@@ -48,8 +50,8 @@ class Profiler:
         self.start_ns = time.monotonic_ns()
         """The zero of all times in the file, on the clock of `time.monotonic_ns`."""
         self._events: list[dict[str, Any]] = []
-        self._lock = threading.Lock()
-        self._is_written = False
+        self._lock = make_lock()
+        self._is_written, self._process = False, os.getpid()
 
     @contextmanager
     def record(self, name: str) -> Iterator[None]:
@@ -110,11 +112,11 @@ class Profiler:
             InputError: The file cannot be written.
         """
         with self._lock:
-            if self._is_written:
+            if self._is_written or self._process != os.getpid():  # a child leaves the file to its parent
                 return ""
             self._is_written = True
             try:
-                self._path.write_text(json.dumps(self._events), encoding="utf-8")
+                write_output(self._path, json.dumps(self._events))
             except OSError as error:
                 raise InputError(
                     f"{self._path}: got {error.strerror}, expected a file that can be written"

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from codl.compat import HOST_PROVIDER, name_provider
 from codl.devices.boundary import enough_memory
+from codl.devices.forks import make_lock
 from codl.errors import InputError, InputTypeError, ModelTypeError, PlanError, StoppedError
 from codl.frontend import Argument, Source, open_model
 from codl.frontend.binding import check_initializers, infer_output_shapes
@@ -63,7 +64,7 @@ class InferenceSession:
     ) -> None:
         del providers, provider_options
         options, model = _check_options(sess_options), _check_model(path_or_bytes)
-        self._options, self._lock = options, threading.Lock()
+        self._options, self._lock = options, make_lock()
         self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
         self._plan: Plan | None = None
         self._graph: Graph | None = None

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from codl.catalog.table import PAIRS
+from codl.cli.flags import parse_seconds
 from codl.cli.main import main
-from codl.cli.profile import parse_seconds
 from codl.devices.drivers import OpenedDevice
 from codl.latency.files import DEVICE_FILE, load_profile, save_profile
 from codl.latency.profile import DeviceKey

@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 
 from codl.catalog.stored import user_path
 from codl.cli import tune as cli_tune
+from codl.cli.flags import parse_seconds
 from codl.cli.main import main
-from codl.cli.tune import parse_seconds
 from codl.devices.drivers import find_device
 from codl.tuner.measurement import MeasurementLog
 from codl.tuner.tune import LOG_NAME
