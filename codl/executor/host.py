@@ -150,9 +150,10 @@ def prepare_store(tensor: str, view: FloatArray, group: str) -> Callable[[Value]
     write = prepare_write(view)
 
     def store(value: Value) -> None:
-        if value.shape != view.shape:
+        shape = getattr(value, "shape", None)  # a list or a dict has none
+        if shape != view.shape:
             raise HostError(
-                f"{group}: got {tensor!r} of shape {value.shape}, expected {view.shape}; "
+                f"{group}: got {tensor!r} of shape {shape}, expected {view.shape}; "
                 "look at the values that the model was fed"
             )
         write(value)

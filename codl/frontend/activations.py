@@ -42,7 +42,7 @@ def translate_clip(draft: Draft, node: OnnxNode) -> None:
     for index in (0, 1):
         name = node.optional_input(index + 1)
         if name is not None:
-            limits[index] = float(np.asarray(draft.value(name, node=node)).item())
+            limits[index] = draft.scalar(name, node=node)
     low, high = limits
     _add_activation(draft, node, Activation(kind=ActivationKind.CLIP, alpha=low, beta=high))
 

@@ -10,6 +10,7 @@ from onnx import numpy_helper
 
 from codl.errors import InputError, ModelError
 from codl.frontend.reader import DeclaredShape, Source, name_open_dimension
+from codl.frontend.shapes import INFERENCE_ERRORS
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Input name -> its shape."""
@@ -131,7 +132,7 @@ def infer_output_shapes(source: Source) -> dict[str, DeclaredShape]:
         return {}
     try:
         inferred = onnx.shape_inference.infer_shapes(source.proto)
-    except (ValueError, onnx.shape_inference.InferenceError):  # too large for a message, or contradictory
+    except INFERENCE_ERRORS:
         return dict.fromkeys(missing, ())
     known = {dim for argument in source.inputs for dim in argument.shape}
     found = {value.name: value.type.tensor_type.shape.dim for value in inferred.graph.output}

@@ -121,6 +121,18 @@ def _gemm(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     inner_b = b[1] if node.integer("transB", 0) else b[0]
     if inner_a != inner_b:
         yield from _inner_problem(node, a, b)
+    c = _shape(node, 2, shapes)
+    shape = (sum(a) - inner_a, sum(b) - inner_b)
+    if c is not None and not _stretches(c, shape):
+        yield node.sentence(
+            got=f"C {list(c)}", expected=f"one that broadcasts to {list(shape)}", remedy="correct C"
+        )
+
+
+def _stretches(shape: Shape, whole: Shape) -> bool:
+    """Return whether a tensor broadcasts to another shape that it does not change."""
+    tail = whole[len(whole) - len(shape) :]
+    return len(shape) <= len(whole) and all(s in (1, n) for s, n in zip(shape, tail, strict=True))
 
 
 def _matmul(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
@@ -184,10 +196,7 @@ def _channel_constants(*names: str) -> Callable[[OnnxNode, Shapes], Iterator[str
 
 def _prelu(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     x, slope = _shape(node, 0, shapes), _shape(node, 1, shapes)
-    if x is None or slope is None:
-        return
-    tail = x[len(x) - len(slope) :] if len(slope) <= len(x) else None
-    if tail is None or any(s not in (1, n) for s, n in zip(slope, tail, strict=True)):
+    if x is not None and slope is not None and not _stretches(slope, x):
         yield node.sentence(
             got=f"slope of shape {list(slope)} for input {list(x)}",
             expected="one that broadcasts to the input",

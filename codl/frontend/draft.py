@@ -108,6 +108,18 @@ class Draft:
             raise node.unsupported(got=f"input {name!r} computed at run time", expected="a constant")
         return value
 
+    def scalar(self, name: str, *, node: OnnxNode) -> float:
+        """Return the only element of a constant that ``node`` reads.
+
+        Raises:
+            ModelError: It has more elements, or none.
+            NoKernelError: It is computed at run time.
+        """
+        value = self.value(name, node=node)
+        if value.size != 1:
+            raise node.broken(got=f"{name!r} of shape {list(value.shape)}", expected="one element")
+        return float(np.asarray(value).item())
+
     def integers_of(self, node: OnnxNode, attribute: str, *, index: int) -> tuple[int, ...] | None:
         """Return integers that are an attribute in old versions of an operator and a constant input since.
 

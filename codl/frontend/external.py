@@ -42,7 +42,7 @@ def load_external_data(
     Raises:
         ModelError: The files are missing or too short, or hold too much.
     """
-    outside = [tensor for tensor in _find_tensors(proto) if uses_external_data(tensor)]
+    outside = [tensor for tensor in find_tensors(proto) if uses_external_data(tensor)]
     if not outside:
         return []
     total = 0
@@ -102,7 +102,7 @@ def _fill_from_memory(tensor: Any, label: str, memory: InMemory) -> None:
     del tensor.external_data[:]
 
 
-def _find_tensors(proto: Any) -> Iterator[Any]:
+def find_tensors(proto: Any) -> Iterator[Any]:
     """Yield every tensor of a model: weights and attributes, those of functions and branches too."""
     yield from _find_graph_tensors(proto.graph)
     for function in proto.functions:

@@ -4,9 +4,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from onnx import TensorProto
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
+from codl.errors import ModelError
 from codl.frontend.reader import Source
 from codl.frontend.types import count_tensor_bytes, name_type
 
@@ -19,6 +22,25 @@ _TYPED_FIELDS = {
     TensorProto.STRING: "string_data",
 }
 _REMEDY = "export or download the model again"
+
+
+def read_array(tensor: Any, *, label: str) -> npt.NDArray[Any]:
+    """Return the values of an `onnx.TensorProto`.
+
+    Args:
+        tensor: With all of its values in the message.
+        label: The model in messages.
+
+    Raises:
+        ModelError: ONNX cannot read it.
+    """
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"{label}: initializer {tensor.name!r}: got {' '.join(str(error).split())}, "
+            f"expected values for shape {list(tensor.dims)}; {_REMEDY}"
+        ) from error
 
 
 def find_initializer_problems(source: Source) -> Iterator[str]:

@@ -19,7 +19,7 @@ from codl.frontend.tiling import mark_tiles
 from codl.frontend.translate import translate
 from codl.frontend.validity import check_nodes
 from codl.frontend.whole import leave_whole
-from codl.ir.check import check_graph
+from codl.ir.check import check_graph, check_shapes
 from codl.ir.graph import Graph
 from codl.limits import DEFAULT_LIMITS, Limits
 
@@ -97,6 +97,8 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
         graph = _make_graph(source, shapes=shapes, initializers=initializers)
         if not initializers:
             graph = keep_graph(graph, source, shapes=shapes)
+    else:
+        check_graph(graph)
     outputs = tuple(
         Argument(
             name=name,
@@ -113,8 +115,9 @@ def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) 
     try:
         check_structure(source)
         check_nodes(source)
-        simple = simplify(source)
-        graph = settle(mark_tiles(fuse(translate(simple, label=source.label, limits=source.limits))))
+        graph = translate(simplify(source), label=source.label, limits=source.limits)
+        check_shapes(graph)
+        graph = settle(mark_tiles(fuse(graph)))
     except UnicodeDecodeError as error:
         raise _no_text(source.label, error) from error
     except RefusedError as refusal:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from codl.errors import MissingFileError, ModelError, ProtobufError
 from codl.files import read_file
-from codl.frontend.external import NOTHING, InMemory, load_external_data
+from codl.frontend.external import NOTHING, InMemory, find_tensors, load_external_data
 from codl.frontend.types import name_type, name_value_type
 from codl.limits import DEFAULT_LIMITS, Limits
 
@@ -110,6 +110,8 @@ def read_source(
     proto = _parse(data, label)
     _check_versions(proto, label)
     outside = load_external_data(proto, label, path, most_bytes=limits.initializer_bytes, memory=memory)
+    for tensor in find_tensors(proto):
+        tensor.ClearField("segment")  # ONNX Runtime does not look at it, onnx reads no tensor that has it
     overridable = _find_overridable(proto)
     _drop_initializer_inputs(proto)
     _open_negative_dimensions(proto)

@@ -29,9 +29,11 @@ def translate_pad(draft: Draft, node: OnnxNode) -> None:
     value = node.number("value", 0.0)
     name = node.optional_input(2)
     if name is not None:
-        value = float(np.asarray(draft.value(name, node=node)).item())
+        value = draft.scalar(name, node=node)
     op = Pad(before=before, mode=PadMode(mode), value=value if mode == PadMode.CONSTANT else 0.0)
-    draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
+    padded = tuple(front + length + back for length, front, back in zip(shape, before, after, strict=True))
+    draft.check_shape(node.output, padded, node=node)
+    draft.add_node(op, (x,), node.output, shape=padded, name=node.name)
 
 
 def _read_pads(draft: Draft, node: OnnxNode, *, rank: int) -> tuple[Shape, Shape]:
@@ -39,7 +41,11 @@ def _read_pads(draft: Draft, node: OnnxNode, *, rank: int) -> tuple[Shape, Shape
     pads = draft.integers_of(node, "pads", index=1)
     if pads is None:
         raise node.broken(got="no pads", expected="two values for each axis")
-    axes = draft.integers_of(node, "axes", index=3) or tuple(range(len(pads) // 2))
+    axes = draft.integers_of(node, "axes", index=3) or tuple(range(rank))
+    if len(pads) != 2 * len(axes) or any(not -rank <= axis < rank for axis in axes):
+        raise node.broken(
+            got=f"{len(pads)} pads of axes {list(axes)}", expected=f"two for each of at most {rank} axes"
+        )
     before, after = [0] * rank, [0] * rank
     for place, axis in enumerate(axes):
         before[axis % rank], after[axis % rank] = pads[place], pads[place + len(axes)]

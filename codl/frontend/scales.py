@@ -6,6 +6,7 @@ import numpy.typing as npt
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.graph import Shape
 
+_LENGTH_LIMIT = 2.0**63
 _LAST_WITHOUT_ROI = 10
 """Up to this opset scales are the second input, later the third."""
 
@@ -31,12 +32,16 @@ def spread_scales(node: OnnxNode, scales: npt.ArrayLike, *, rank: int) -> tuple[
 def find_resized_shape(node: OnnxNode, *, x: Shape, scales: npt.ArrayLike) -> Shape | None:
     """Return the output shape for these factors, None if they are no positive ones for each axis.
 
+    Raises:
+        ModelError: A length is none that ONNX can tell.
+
     Source:
         ONNX operator Resize: input times scale, rounded down; the product is a float32 in ONNX Runtime.
     """
     factors = spread_scales(node, scales, rank=len(x))
     if factors is None or not all(0 < factor < np.inf for factor in factors):
         return None
-    return tuple(
-        int(np.float32(length) * np.float32(factor)) for length, factor in zip(x, factors, strict=True)
-    )
+    lengths = [np.float32(length) * np.float32(factor) for length, factor in zip(x, factors, strict=True)]
+    if max(lengths, default=0) >= _LENGTH_LIMIT:
+        raise node.broken(got=f"factors {list(factors)} of an input {list(x)}", expected="lengths below 2^63")
+    return tuple(map(int, lengths))

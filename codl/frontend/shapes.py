@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnx import numpy_helper
 
 from codl.frontend.bounds import check_elements
+from codl.frontend.initializers import read_array
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import find_opset
 from codl.frontend.refusal import RefusedError
@@ -19,6 +19,13 @@ from codl.frontend.windows import find_pooled_shape, find_window_problems
 from codl.ir.graph import Shape
 from codl.limits import DEFAULT_LIMITS, Limits
 
+INFERENCE_ERRORS = (
+    RuntimeError,
+    ValueError,
+    onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
+)
+"""What ONNX's shape inference raises, of functions that call themselves, for instance."""
 _SMALL_COUNT = 1024
 """Constants of up to this many elements may be shapes or axes: inference sees their values."""
 _LONG_VECTOR = 1 << 14
@@ -92,14 +99,14 @@ def _find_true_shape(node: OnnxNode, x: Shape | None, values: Mapping[str, Any])
     if x is None or not _is_sound(x):
         return None
     match node.op_type:
-        case "MaxPool" | "AveragePool" if node.integer("ceil_mode", 0):
+        case "MaxPool" | "AveragePool" if node.integer("ceil_mode", 0) == 1:
             is_sound = len(x) == 4 and not any(find_window_problems(node, x=x))
             return find_pooled_shape(node, x=x) if is_sound else None
         case "Slice" if node.opset < 10:
             return None if any(find_slice_problems(node, x=x)) else find_sliced_shape(node, x=x)
         case "Resize" | "Upsample":
             tensor = values.get(find_scales_input(node) or "")
-            scales = node.numbers("scales") if tensor is None else numpy_helper.to_array(tensor)
+            scales = node.numbers("scales") if tensor is None else read_array(tensor, label=node.label)
             return None if scales is None else find_resized_shape(node, x=x, scales=scales)
         case _:
             return None
@@ -159,7 +166,7 @@ def _infer_once(skeleton: Any, *, label: str, follows_values: bool) -> Inferred:
     graph = skeleton.graph
     try:
         result = onnx.shape_inference.infer_shapes(skeleton, data_prop=follows_values).graph
-    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
+    except INFERENCE_ERRORS as error:
         raise RefusedError(label, who="ONNX shape inference", error=error) from error
     shapes: dict[str, Shape] = {t.name: tuple(t.dims) for t in graph.initializer}
     types = {t.name: f"tensor({name_type(t.data_type)})" for t in graph.initializer}

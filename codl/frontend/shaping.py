@@ -1,5 +1,6 @@
 """Translations of operators that keep values and change where they lie."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,15 +22,61 @@ def translate_dropout(draft: Draft, node: OnnxNode) -> None:
     if len(node.outputs) > 1:
         raise node.unsupported(got="output mask", expected="the values alone")
     training = node.optional_input(2)
-    if training is not None and bool(np.asarray(draft.value(training, node=node)).item()):
+    if training is not None and draft.scalar(training, node=node):
         raise node.unsupported(got="training_mode true", expected="inference")
     translate_identity(draft, node)
 
 
 def translate_reshape(draft: Draft, node: OnnxNode) -> None:
     """Add a `Reshape`, for every operator that keeps the values and their order."""
+    _check_count(draft, node)
     x = draft.operand(node.inputs[0], node=node)
-    shape = draft.shape(node.output, node=node)
+    _add_reshape(draft, node, x, shape=draft.shape(node.output, node=node))
+
+
+def _check_count(draft: Draft, node: OnnxNode) -> None:
+    """Raise `ModelError` for a shape that cannot hold the input's elements."""
+    x, target = draft.shapes.get(node.inputs[0]), node.optional_input(1) or ""
+    if x is None or min(x, default=1) < 1:
+        return
+    shape = draft.shapes.get(node.output)
+    if node.op_type == "Reshape" and target in draft.values:
+        wanted = tuple(int(i) for i in np.asarray(draft.values[target]).reshape(-1))
+        shape = find_reshaped_shape(x, wanted, keeps_zeros=bool(node.integer("allowzero", 0)))
+        if shape is None:
+            raise node.broken(got=f"shape {list(wanted)} for an input {list(x)}", expected="as many elements")
+    if shape is not None and math.prod(shape) != math.prod(x):
+        raise node.broken(
+            got=f"output of shape {list(shape)}", expected=f"as many elements as input {list(x)}"
+        )
+
+
+def find_reshaped_shape(x: Shape, wanted: Shape, *, keeps_zeros: bool) -> Shape | None:
+    """Return the shape that a Reshape asks for, None if it cannot hold the input's elements.
+
+    Args:
+        x: Shape of the input.
+        wanted: Lengths; -1 is whatever is left, 0 the input's length of that axis.
+        keeps_zeros: Whether 0 is a length instead.
+
+    Source:
+        ONNX operator Reshape.
+    """
+    if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
+        return None
+    if not keeps_zeros:
+        if any(length == 0 for length in wanted[len(x) :]):
+            return None
+        wanted = tuple(length or x[axis] for axis, length in enumerate(wanted))
+    count, known = math.prod(x), math.prod(length for length in wanted if length != -1)
+    if -1 not in wanted:
+        return wanted if known == count else None
+    if known == 0 or count % known:
+        return None
+    return tuple(count // known if length == -1 else length for length in wanted)
+
+
+def _add_reshape(draft: Draft, node: OnnxNode, x: str, *, shape: Shape) -> None:
     if shape == draft.tensors[x].shape:
         draft.add_alias(node.output, x)
     else:
@@ -42,10 +89,10 @@ def translate_transpose(draft: Draft, node: OnnxNode) -> None:
     shape = draft.tensors[x].shape
     order = node.integers("perm") or tuple(reversed(range(len(shape))))
     long = [axis for axis in order if shape[axis] > 1]
-    if long == sorted(long):
-        translate_reshape(draft, node)
-        return
     out_shape = tuple(shape[axis] for axis in order)
+    if long == sorted(long):
+        _add_reshape(draft, node, x, shape=out_shape)
+        return
     draft.add_node(Transpose(order=order), (x,), node.output, shape=out_shape, name=node.name)
 
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from onnx import numpy_helper
-
 from codl.frontend.draft import Draft
 from codl.frontend.host import arrange
+from codl.frontend.initializers import read_array
 from codl.frontend.onnx_node import NoKernelError, OnnxNode
 from codl.frontend.operators import TRANSLATIONS
 from codl.frontend.reader import NEWEST_OPSET, OLDEST_OPSET, find_opset
@@ -34,7 +33,7 @@ def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Gra
     opset = find_opset(model)
     nodes = [OnnxNode(proto=proto, opset=opset, label=label) for proto in model.graph.node]
     inferred = complete(infer_shapes(model, label=label, limits=limits), model)
-    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    values = {tensor.name: read_array(tensor, label=label) for tensor in model.graph.initializer}
     sparse = {tensor.values.name for tensor in model.graph.sparse_initializer}
     inputs = [value.name for value in model.graph.input if value.name not in values]
     draft = Draft(

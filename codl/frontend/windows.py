@@ -97,7 +97,7 @@ def find_pooled_shape(node: OnnxNode, *, x: Shape) -> Shape:
     for axis, (k, s, d) in enumerate(zip(window.kernel, window.stride, window.dilation, strict=True)):
         before, after, length = window.pads[axis], window.pads[axis + 2], x[axis + 2]
         room = before + length + after - (k - 1) * d - 1
-        steps = -(-room // s) if node.integer("ceil_mode", 0) else room // s
+        steps = -(-room // s) if node.integer("ceil_mode", 0) == 1 else room // s
         lengths.append(min(steps, (before + length - 1) // s) + 1)
     return (*x[:2], *lengths)
 

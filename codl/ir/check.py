@@ -1,4 +1,4 @@
-"""The laws of a graph: one producer each, topological order, known shapes, constants that fit."""
+"""The laws of a graph: one producer each, topological order, shapes that follow from each other."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from codl.errors import ModelError
 from codl.ir.graph import FLOAT_TYPE, Graph, Node
 from codl.ir.ops import HostCall
+from codl.ir.shapes import find_shape_problem
 
 
 def check_graph(graph: Graph) -> None:
     """Raise `ModelError` with every problem of the graph, or return silently."""
-    problems = list(find_problems(graph))
+    _raise_any(graph, list(find_problems(graph)))
+
+
+def check_shapes(graph: Graph) -> None:
+    """Raise `ModelError` with every node whose tensors have other shapes than its operator asks for."""
+    problems = [problem for node in graph.nodes if (problem := find_shape_problem(node, graph.tensors))]
+    _raise_any(graph, problems)
+
+
+def _raise_any(graph: Graph, problems: list[str]) -> None:
     if problems:
         raise ModelError("\n".join(f"graph {graph.name!r}: {problem}" for problem in problems))
 
@@ -71,10 +81,13 @@ def _find_node_problems(node: Node, graph: Graph, known: set[str]) -> Iterator[s
                 f"node {node.name!r} ({node.kind}): got input {name!r} that nothing before it provides, "
                 "expected nodes in topological order"
             )
-    residual = node.residual
-    if residual is None or not {residual, node.output} <= graph.tensors.keys():
+    if not graph.tensors.keys() >= {*node.inputs, node.output}:
         return
-    if graph.shape(residual) != graph.shape(node.output):
+    problem = find_shape_problem(node, graph.tensors)
+    if problem is not None:
+        yield problem
+    residual = node.residual
+    if residual is not None and graph.shape(residual) != graph.shape(node.output):
         yield (
             f"node {node.name!r} ({node.kind}): got a residual of shape {list(graph.shape(residual))}, "
             f"expected {list(graph.shape(node.output))}"

@@ -12,6 +12,8 @@ from codl.ir.ops import Coordinates, Resize2d, ResizeMode, Rounding
 
 Doubles = npt.NDArray[np.float64]
 
+MOST_POSITIONS = 1 << 24
+"""Of an axis that is resized: kernels read positions as float32, which holds no larger odd number."""
 _HALF_TOLERANCE = 1e-6
 
 
