@@ -58,6 +58,8 @@ def translate_matmul(draft: Draft, node: OnnxNode) -> None:
 def translate_gemm(draft: Draft, node: OnnxNode) -> None:
     """Add a `MatMul` with alpha, beta and transpositions in its constants; C follows if it is no bias."""
     a_name, b_name, c_name = node.inputs[0], node.inputs[1], node.optional_input(2)
+    if node.number("beta", 1.0) == 0:  # of C not even NaN is left
+        c_name = None
     alpha = node.number("alpha", 1.0)
     shape = draft.shape(node.output, node=node)
     is_folded = alpha == 1.0 or draft.is_constant(b_name)

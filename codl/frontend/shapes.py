@@ -15,7 +15,7 @@ from codl.frontend.refusal import RefusedError
 from codl.frontend.scales import find_resized_shape, find_scales_input
 from codl.frontend.slices import find_slice_problems, find_sliced_shape
 from codl.frontend.types import make_value_type, name_type, name_value_type
-from codl.frontend.windows import find_pooled_shape, find_window_problems
+from codl.frontend.windows import find_pooled_shape, find_transposed_shape, find_window_problems
 from codl.ir.graph import Shape
 from codl.limits import DEFAULT_LIMITS, Limits
 
@@ -73,7 +73,7 @@ def infer_shapes(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> 
         held -= ready
         for index in sorted(set(range(len(nodes))) - held - corrected):
             node = OnnxNode(proto=nodes[index], opset=find_opset(model), label=label)
-            shape = _find_true_shape(node, inferred.shapes.get(node.optional_input(0) or ""), values)
+            shape = _find_true_shape(node, inferred.shapes, values)
             if shape is not None and shape != inferred.shapes.get(node.output):
                 corrected.add(index)
                 true_type = make_value_type(inferred.types[node.inputs[0]], shape)
@@ -89,19 +89,23 @@ def _is_sound(shape: Shape | None) -> bool:
     return shape is not None and min(shape, default=0) >= 0
 
 
-def _find_true_shape(node: OnnxNode, x: Shape | None, values: Mapping[str, Any]) -> Shape | None:
+def _find_true_shape(node: OnnxNode, shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> Shape | None:
     """Return the output shape of a node that inference may get wrong, None where it is trusted.
 
     Before opset 22 it counts windows of a pooling that lie in the padding alone; none of the
-    implementations computes them. Before opset 10 it knows no slice that counts from the end. Sizes that
+    implementations computes them. Output padding is a part of what automatic padding of a ConvTranspose
+    takes away, which it does not know. Before opset 10 it knows no slice that counts from the end. Sizes that
     follow from scales it rounds in another precision than ONNX Runtime.
     """
+    x, weight = (shapes.get(node.optional_input(index) or "") for index in (0, 1))
     if x is None or not _is_sound(x):
         return None
     match node.op_type:
         case "MaxPool" | "AveragePool" if node.integer("ceil_mode", 0) == 1:
             is_sound = len(x) == 4 and not any(find_window_problems(node, x=x))
             return find_pooled_shape(node, x=x) if is_sound else None
+        case "ConvTranspose" if node.text("auto_pad", "NOTSET").startswith("SAME"):
+            return find_transposed_shape(node, x=x, weight=weight)
         case "Slice" if node.opset < 10:
             return None if any(find_slice_problems(node, x=x)) else find_sliced_shape(node, x=x)
         case "Resize" | "Upsample":

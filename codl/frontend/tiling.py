@@ -3,9 +3,11 @@
 from dataclasses import replace
 from math import prod
 
-from codl.ir.graph import Graph, Node
+from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import Conv2d, Pair
 
+_LARGEST = 1e30
+"""Magnitude of weights that are computed so; NaN is not below it."""
 _LEAST_CHANNELS = 16
 """Input channels below which the transforms cost more than the products they save; output channels, too, for
 windows of 3 x 3.
@@ -38,17 +40,25 @@ def _mark(node: Node, graph: Graph) -> Node:
     op = node.op
     if not isinstance(op, Conv2d) or not _is_simple(op, node, graph):
         return node
+    if not _is_moderate(graph.constants[node.inputs[1]]):
+        return node
     return replace(node, op=replace(op, tile=_choose_tile(op, node, graph)))
 
 
 def _is_simple(op: Conv2d, node: Node, graph: Graph) -> bool:
     inputs, outputs = graph.shape(node.inputs[0])[1], graph.shape(node.output)[1]
-    is_constant = all(name in graph.constants for name in node.inputs[1 : 3 if op.has_bias else 2])
+    weights = node.inputs[1 : 3 if op.has_bias else 2]
+    is_constant = all(name in graph.constants for name in weights)
     if not is_constant or op.groups != 1 or op.dilation != (1, 1) or min(op.kernel) < _LEAST_KERNEL:
         return False
     if inputs <= _MOST_FEW:
         return outputs >= _LEAST_CHANNELS and _saves_half(op)
     return op.stride == (1, 1) and inputs >= _LEAST_CHANNELS and (outputs >= _LEAST_CHANNELS or _is_large(op))
+
+
+def _is_moderate(weight: FloatArray) -> bool:
+    """Return whether transforms stay finite: a NaN would reach all outputs of a tile."""
+    return bool(weight.min() > -_LARGEST and weight.max() < _LARGEST)
 
 
 def _saves_half(op: Conv2d) -> bool:

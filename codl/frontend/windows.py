@@ -84,6 +84,30 @@ def read_transposed_window(node: OnnxNode, *, x: Shape, weight: Shape, out_shape
     return Window(kernel=kernel, stride=stride, dilation=dilation, pads=(top, left, bottom, right))
 
 
+def find_transposed_shape(node: OnnxNode, *, x: Shape, weight: Shape | None) -> Shape | None:
+    """Return the output shape of a 2-D ConvTranspose with automatic padding, None where it is not known.
+
+    What is added, output padding included, is taken away again as far as it exceeds input times stride.
+
+    Source:
+        ONNX operator ConvTranspose, attribute auto_pad; ONNX Runtime, ComputeTransposePadAndOutputShape.
+    """
+    if weight is None or len(x) != 4 or len(weight) != 4 or node.integers("output_shape"):
+        return None
+    if any(find_window_problems(node, x=None, weight=weight)):
+        return None
+    kernel = node.integers("kernel_shape") or weight[2:]
+    stride, dilation, extra = (
+        node.integers(name) or (default, default)
+        for name, default in (("strides", 1), ("dilations", 1), ("output_padding", 0))
+    )
+    lengths = [
+        min(n * s, (n - 1) * s + (k - 1) * d + 1 + more)
+        for n, k, s, d, more in zip(x[2:], kernel, stride, dilation, extra, strict=False)
+    ]
+    return (x[0], weight[1] * node.integer("group", 1), *lengths) if len(lengths) == 2 else None
+
+
 def find_pooled_shape(node: OnnxNode, *, x: Shape) -> Shape:
     """Return the output shape of a 2-D pooling over ``x`` [N, C, H, W].
 

@@ -80,3 +80,14 @@ def test_leaves_a_shared_weight_to_its_other_reader() -> None:
     weights = [n.inputs[1] for n in graph.nodes]
     assert weights[1] == "w"
     assert np.array_equal(graph.constants[weights[0]], 2 * graph.constants["w"])
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_ignores_c_where_beta_is_zero(alpha: float) -> None:
+    c = np.full((4, 3), np.nan, np.float32)
+    gemm = node("Gemm", ["x", "w", "c"], ["y"], alpha=alpha, beta=0.0)
+    model = make_model([gemm], inputs={"x": [4, 3]}, constants={"w": random_array(3, 3), "c": c})
+
+    graph = check_translation(model)
+
+    assert [n.kind for n in graph.nodes] == ["MatMul"]

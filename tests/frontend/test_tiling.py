@@ -9,10 +9,17 @@ from tests.kernels.harness import one_node_graph
 
 
 def marked(
-    op: Conv2d, *, image: Pair = (28, 28), inputs: int = 32, outputs: int = 32, is_constant: bool = True
+    op: Conv2d,
+    *,
+    image: Pair = (28, 28),
+    inputs: int = 32,
+    outputs: int = 32,
+    is_constant: bool = True,
+    tap: float = 0.0,
 ) -> Pair:
-    """Return the tile of a convolution after marking."""
+    """Return the tile of a convolution after marking; one of its taps may be special."""
     weight = np.zeros((outputs, inputs // op.groups, *op.kernel), np.float32)
+    weight[-1, -1, -1, -1] = tap
     out = (1, outputs, *image)
     graph = one_node_graph(
         op, {"x": (1, inputs, 28, 28), "w": weight}, out, constants=["w"] if is_constant else []
@@ -58,3 +65,9 @@ def test_leaves_other_windows_alone(op: Conv2d) -> None:
 def test_leaves_few_channels_and_computed_weights_alone() -> None:
     assert marked(USUAL, inputs=8) == marked(USUAL, outputs=8) == (1, 1)
     assert marked(USUAL, is_constant=False) == (1, 1)
+
+
+@pytest.mark.parametrize("tap", [np.nan, np.inf, -np.inf, 3e38, -3e38])
+def test_leaves_weights_alone_whose_transforms_are_not_finite(tap: float) -> None:
+    assert marked(USUAL, tap=tap) == (1, 1)
+    assert marked(USUAL, tap=1e20) == marked(USUAL)
