@@ -108,7 +108,7 @@ CONSTANTS: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "pads of Pad": (
         constant_model("Pad", (2, 4), {"pads": np.array([0, 1, 0, 1, 1, 1])}),
-        "got a model that ONNX Runtime refuses",
+        "ONNX Runtime refuses",
     ),
     "scales of Resize": (
         constant_model(
