@@ -211,7 +211,7 @@ def test_clients_catch_errors_of_onnxruntime() -> None:
 
     caught = evaluate(code)
 
-    assert caught[:3] == ["ProtobufError", "MissingFileError", "ModelError"]
+    assert caught[:3] == ["ProtobufError", "MissingFileError", "MissingFileError"]
     assert caught[3:] == ["InputError", "InputError", "InputTypeError", True]
 
 
