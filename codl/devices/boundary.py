@@ -70,14 +70,14 @@ def at_work(
     """
     with attentive_host():
         try:
-            with driver_calls(subject, "a driver failed"):
-                yield
-        except BaseException:
+            yield
+        except BaseException as error:
             try:
                 give_up()
             finally:
                 drain(devices)
-            raise
+            with driver_calls(subject, "a driver failed"):
+                raise error
 
 
 def drain(devices: Iterable[Queue]) -> None:

@@ -1,7 +1,7 @@
 """Running an executable: feeds in, prepared calls one after the other, outputs out."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from codl.devices.boundary import at_work
@@ -99,18 +99,13 @@ class Executable:
         self._keep_what_was_made()
         return outputs, trace
 
-    @contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def _at_work(self) -> AbstractContextManager[None]:
         """Let devices work in the block; when it fails, leave everything as before a run."""
-        try:
-            with at_work(self.devices, self._subject, give_up=self._give_up):
-                yield
-        except BaseException:
-            self._loose.clear()
-            raise
+        return at_work(self.devices, self._subject, give_up=self._give_up)
 
     def _give_up(self) -> None:
-        """Let go what devices wait for: each other, and memory that is held."""
+        """Let go what devices wait for, each other and memory that is held, and values of the host."""
+        self._loose.clear()
         if self._signals is not None:
             self._signals.give_up()
         for held in self._held:

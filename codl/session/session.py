@@ -189,7 +189,6 @@ class InferenceSession:
     def disable_fallback(self) -> None:
         """Do nothing: no other provider steps in."""
 
-    @enough_memory("run")
     def run(
         self,
         output_names: Sequence[str] | None,

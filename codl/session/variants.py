@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from codl.catalog.stored import load_databases
+from codl.devices.boundary import enough_memory
 from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
@@ -58,6 +59,7 @@ class Variant:
         return {name: values[tensor] for name, tensor in self.tensors.items()}
 
 
+@enough_memory("session")
 def compile_variant(
     source: Source,
     shapes: Shapes,
