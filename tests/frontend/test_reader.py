@@ -108,7 +108,7 @@ def test_says_which_dimensions_are_free_and_how_to_bind_them(batch: str | None, 
     assert bound.shape("x") == (2, 3, 8, 8)
 
 
-@pytest.mark.parametrize(("given", "got"), [({"bach": 2}, "'bach'"), ({"batch": 0}, "0")])
+@pytest.mark.parametrize(("given", "got"), [({"bach": 2}, "'bach'"), ({"batch": -1}, "-1")])
 def test_refuses_values_of_dimensions(given: dict[str, int], got: str) -> None:
     with pytest.raises(ModelError, match=rf"got .*{got}.*expected"):
         load_graph(small_net(batch="batch").SerializeToString(), dimensions=given)
@@ -131,7 +131,7 @@ def test_names_weights_that_are_missing(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match=r"net\.onnx: got .*net\.bin.*expected the external weights"):
         load_graph(path)
-    with pytest.raises(ModelError, match="give the model's path"):
+    with pytest.raises(ModelError, match=r"net\.bin.*expected the external weights"):
         load_graph(data)
 
 
