@@ -188,4 +188,4 @@ def test_limits_of_bytes_are_checked_before_anything_is_read(tmp_path: Path) -> 
         load_graph((tmp_path / "net.onnx").read_bytes(), limits=Limits(model_bytes=size - 1))
     with pytest.raises(ModelError, match=r"Limits\.initializer_bytes"):
         load_graph(tmp_path / "net.onnx", limits=Limits(initializer_bytes=15))
-    load_graph(tmp_path / "net.onnx", limits=Limits(model_bytes=size, initializer_bytes=16))
+    load_graph(tmp_path / "net.onnx", limits=Limits(model_bytes=size, initializer_bytes=16 + size))

@@ -8,7 +8,7 @@ import onnx
 import onnxruntime
 
 from codl.assets import find_scratch_folder
-from codl.errors import CodlError
+from codl.errors import CodlError, HostError
 from codl.frontend.reader import Source
 from codl.frontend.refusal import RefusedError
 from codl.limits import Limits
@@ -33,6 +33,7 @@ def simplify(source: Source) -> Any:
 
     Raises:
         RefusedError: ONNX Runtime refuses the model.
+        HostError: ONNX Runtime failed, for want of memory for instance.
         CodlError: There is no room for temporary files.
     """
     try:
@@ -46,7 +47,12 @@ def simplify(source: Source) -> Any:
             "free some, or set TMPDIR to a folder on another disk"
         ) from error
     except Exception as error:  # ONNX Runtime's errors have no common base but this one
-        raise RefusedError(source.label, who="ONNX Runtime", error=error) from error
+        if type(error).__module__.startswith(onnxruntime.__name__):
+            raise RefusedError(source.label, who="ONNX Runtime", error=error) from error
+        raise HostError(
+            f"{source.label}: got {' '.join(str(error).split()) or type(error).__name__} while ONNX Runtime "
+            "simplified the model, expected none; free memory and load it again"
+        ) from error
 
 
 def _rewrite(proto: Any, limits: Limits) -> Any:
