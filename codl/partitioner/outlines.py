@@ -1,6 +1,6 @@
 """Which slices of operators are looked at, on which devices by which kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,7 @@ def make_outlines(
     nodes: Sequence[Node],
     graph: Graph,
     predictors: Sequence[Predictor],
+    asks_memory: Callable[[Node], bool],
 ) -> list[Outline]:
     """Return what is looked at of some nodes.
 
@@ -41,6 +42,7 @@ def make_outlines(
         nodes: With kernels on all devices.
         graph: The network.
         predictors: One for each device.
+        asks_memory: Whether it matters how much of what a node takes memory limits.
 
     Raises:
         UnsupportedError: A node that no kernel of a device computes.
@@ -61,7 +63,9 @@ def make_outlines(
             rulers=rulers[place],
             out=outs[place],
             is_empty=parts[place][1],
-            question=Question(node=node, out=outs[place], selections=chosen[place]),
+            question=Question(
+                node=node, out=outs[place], selections=chosen[place], asks_memory=asks_memory(node)
+            ),
             start=starts[place],
         )
         for place, (node, shape) in enumerate(zip(nodes, shapes, strict=True))

@@ -1,0 +1,1 @@
+"""Amounts of work that take time, read off a launch's description."""
