@@ -117,7 +117,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(CANNOT, f"{self.prog}: error: {escape(message)}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help or usage: stdout that nobody reads is no failure."""
+        """Print help or usage: a closed stdout is no failure."""
         super()._print_message(message, file)
         with suppress(OSError, ValueError):
             (file or sys.stderr).flush()

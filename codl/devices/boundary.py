@@ -86,7 +86,7 @@ def drain(devices: Iterable[Queue]) -> None:
     for device in devices:
         for _ in range(_TRIES):
             try:
-                with suppress(Exception):  # what failed before is told of
+                with suppress(Exception):  # the first failure is the one that is raised
                     device.finish()
                     break
             except BaseException as error:

@@ -50,12 +50,12 @@ def keep_in_children(owner: Any) -> None:
 
 
 def make_lock() -> Any:
-    """Return a lock that is free in a child, whoever held it in the parent."""
+    """Return a lock that is free in a child, even if the parent held it."""
     return _register_lock(threading.Lock())
 
 
 def make_rlock() -> Any:
-    """Return a reentrant lock that is free in a child, whoever held it in the parent."""
+    """Return a reentrant lock that is free in a child, even if the parent held it."""
     return _register_lock(threading.RLock())
 
 

@@ -122,7 +122,7 @@ def _mark(kept: Path, marks: Path) -> bool:
         else:
             alive = True
         os.close(descriptor)
-    if dead and alive:  # nobody can empty it now
+    if dead and alive:  # a process uses what would have to go
         return False
     if dead:
         trash = kept.with_name(f"{kept.name}.{secrets.token_hex(8)}")
