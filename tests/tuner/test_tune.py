@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,19 +39,24 @@ from tests.oracle import relative_error
 
 DEVICE = open_device(CHOSEN.split(",")[0] if CHOSEN not in {"", "all"} else "cpu")
 GEMM = next(row for row in IMPLEMENTATIONS if row.name == "conv2d_gemm__buffer")
-_OPENED = Workbench.open(DEVICE)  # peaks are measured once for all of these tests
 _FAR = 100
 """Peaks are taken for so much higher: no bound rules a candidate out, however busy the machine was."""
-BENCH = replace(
-    _OPENED,
-    peaks=replace(
-        _OPENED.peaks,
-        flops={lanes: _FAR * rate for lanes, rate in _OPENED.peaks.flops.items()},
-        bandwidth=tuple((size, _FAR * rate) for size, rate in _OPENED.peaks.bandwidth),
-    ),
-)
 FEW = SearchLimits(least=3, share=0.0, finalists=2)
 SMALL = Case(image=(9, 10), inputs=8, outputs=24)
+
+
+@cache
+def bench() -> Workbench:
+    """Return the device's bench; its peaks are measured once for all of these tests."""
+    opened = Workbench.open(DEVICE)
+    return replace(
+        opened,
+        peaks=replace(
+            opened.peaks,
+            flops={lanes: _FAR * rate for lanes, rate in opened.peaks.flops.items()},
+            bandwidth=tuple((size, _FAR * rate) for size, rate in opened.peaks.bandwidth),
+        ),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +65,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CODL_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(prober_module, "_FINAL_ROUNDS", 6)
     monkeypatch.setattr(prober_module, "_MOST_QUICK", 5)
-    monkeypatch.setattr(Workbench, "open", lambda device: replace(BENCH, loops={}, wins={}))
-    peak = max(BENCH.peaks.flops.values())
+    opened = bench()
+    monkeypatch.setattr(Workbench, "open", lambda device: replace(opened, loops={}, wins={}))
+    peak = max(bench().peaks.flops.values())
     monkeypatch.setattr(workbench_module, "measure_loops", lambda *asked: [peak] * len(asked[1]))
     return user_path(DEVICE.info).parent
 
@@ -301,7 +308,7 @@ def test_loops_are_measured_once_for_all_sessions(folder: Path, monkeypatch: pyt
 
     def measure(references: object, loops: Sequence[Loop], peaks: object) -> list[float]:
         asked.extend(loops)
-        return [0.5 * max(BENCH.peaks.flops.values())] * len(loops)
+        return [0.5 * max(bench().peaks.flops.values())] * len(loops)
 
     monkeypatch.setattr(workbench_module, "measure_loops", measure)
     tune(DEVICE, shapes_of(SMALL), Session(limits=FEW))
