@@ -100,6 +100,11 @@ class Graph:
         return {name: tuple(nodes) for name, nodes in found.items()}
 
     @cached_property
+    def ends(self) -> frozenset[str]:
+        """The outputs, to ask whether a tensor is one of them."""
+        return frozenset(self.outputs)
+
+    @cached_property
     def nodes_by_name(self) -> Mapping[str, Node]:
         """Node name -> node."""
         return {node.name: node for node in self.nodes}

@@ -155,7 +155,7 @@ class Pairs:
     def _list_ways(self, node: Node) -> Sequence[Sequence[tuple[int, Selection]]]:
         graph = self._graph
         first = graph.producers.get(node.inputs[0]) if node.inputs else None
-        if first is None or first.output in graph.outputs or len(graph.consumers[first.output]) > 1:
+        if first is None or first.output in graph.ends or len(graph.consumers[first.output]) > 1:
             return ()
         return [list(list_pairs(node, graph, one.info)) for one in self._predictors]
 

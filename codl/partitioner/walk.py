@@ -208,7 +208,7 @@ class Walk:
             device, step=action.step, us=time.us, memory_us=time.memory_us, kind="launch", name=action.node
         )
         us = self._reclaimed_us.get((node.output, device), 0.0)
-        if node.output in self._graph.outputs and self._arrangement.mode(device) is Sharing.COHERENT:
+        if node.output in self._graph.ends and self._arrangement.mode(device) is Sharing.COHERENT:
             us += self._predictors[device].host_coherence.output_us * count_kib(action.region)
         self._share(device, us, step=action.step, kind="reclaim", name=node.output)
 

@@ -37,7 +37,7 @@ def find_published(nodes: Sequence[str], graph: Graph) -> tuple[str, ...]:
     for name in nodes:
         tensor = graph.nodes_by_name[name].output
         readers = graph.consumers[tensor]
-        if tensor in graph.outputs or any(reader.name not in inside for reader in readers):
+        if tensor in graph.ends or any(reader.name not in inside for reader in readers):
             published.append(tensor)
     return tuple(published)
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from codl.ir.regions import Region
 from codl.plan.residency import HOST, Residency, find_published
 from codl.plan.shares import share_step
@@ -43,6 +45,17 @@ def test_published_tensors_are_those_read_outside() -> None:
     assert find_published(("conv_a", "conv_b"), GRAPH) == ("a", "b")
     assert find_published(("conv_a", "conv_b", "conv_c"), GRAPH) == ("c",)
     assert find_published(("pool",), GRAPH) == ("y",)
+
+
+def test_published_tensors_are_found_without_a_search_of_all_outputs() -> None:
+    class Outputs(tuple[str, ...]):
+        __slots__ = ()
+
+        def __contains__(self, name: object) -> bool:
+            raise AssertionError(f"searched for {name!r}")
+
+    graph = replace(GRAPH, outputs=Outputs(GRAPH.outputs))
+    assert find_published(("pool",), graph) == ("y",)
 
 
 def test_graph_input_comes_from_the_host_once() -> None:
