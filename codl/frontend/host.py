@@ -60,24 +60,34 @@ def arrange(draft: Draft, *, model: Any, inputs: Sequence[str], outputs: Sequenc
         UnsupportedError: The weights of a host call are too large for an ONNX message.
     """
     items = [_make_item(draft, node) for node in draft.nodes]
-    phases = _find_phases(items, inputs)
+    readers: dict[str, list[_Item]] = {}
+    for item in items:
+        for name in item.reads.values():
+            readers.setdefault(name, []).append(item)
     nodes: list[Node] = []
     parts: dict[str, HostModel] = {}
-    for phase in phases:
+    ends = frozenset(outputs)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    weights |= {tensor.values.name: tensor for tensor in model.graph.sparse_initializer}
+    for phase in _find_phases(items, inputs):
         device = [item.node for item in phase if isinstance(item.node, Node)]
         nodes += device
         if device or not phase:
             continue
         part = _Part(group=f"host/{len(parts) + 1}", items=phase)
         inside = {id(item) for item in phase}
-        outside = {name for item in items if id(item) not in inside for name in item.reads.values()}
-        part.outputs = [n for item in phase for n in item.writes if n in outside or n in outputs]
+        part.outputs = [
+            name
+            for item in phase
+            for name in item.writes
+            if name in ends or any(id(reader) not in inside for reader in readers.get(name, ()))
+        ]
         if not part.outputs:
             continue
         reads = {name: stands for item in phase for name, stands in item.reads.items()}
         own = {name for item in phase for name in item.writes}
         outer = {name: stands for name, stands in reads.items() if stands not in own}
-        parts[part.group] = _make_model(draft, part, outer, model)
+        parts[part.group] = _make_model(draft, part, outer, model, weights)
         nodes += _make_calls(draft, part, tuple(outer.values()))
     return Arranged(nodes=tuple(nodes), host_models=parts)
 
@@ -96,24 +106,19 @@ def _make_item(draft: Draft, node: Node | HostNode) -> _Item:
 
 
 def _find_phases(items: Sequence[_Item], inputs: Sequence[str]) -> list[list[_Item]]:
-    """Return the items in turns: all that devices can run, all that the host can run, and so on."""
-    known, waiting = set(inputs), list(items)
-    phases: list[list[_Item]] = []
-    while waiting:
-        count = len(waiting)
-        for is_host in (False, True):
-            phase: list[_Item] = []
-            rest: list[_Item] = []
-            for item in waiting:
-                is_ready = all(stands in known for stands in item.reads.values())
-                if is_ready and isinstance(item.node, HostNode) == is_host:
-                    phase.append(item)
-                    known.update(item.writes)
-                else:
-                    rest.append(item)
-            phases.append(phase)
-            waiting = rest
-        assert len(waiting) < count, "nodes wait for each other"
+    """Return the items in turns: all that devices can run, all that the host can run, and so on.
+
+    An item runs in the turn of its kind in which the last of what it reads is written, or in the next one.
+    """
+    turns = dict.fromkeys(inputs, 0)
+    phases: list[list[_Item]] = [[], []]
+    for item in items:
+        turn = max((turns[stands] for stands in item.reads.values()), default=0)
+        turn += turn % 2 != int(isinstance(item.node, HostNode))
+        turns.update(dict.fromkeys(item.writes, turn))
+        while turn >= len(phases):
+            phases.append([])
+        phases[turn].append(item)
     return phases
 
 
@@ -131,7 +136,9 @@ def _make_calls(draft: Draft, part: _Part, inputs: tuple[str, ...]) -> list[Node
     return calls
 
 
-def _make_model(draft: Draft, part: _Part, outer: Mapping[str, str], model: Any) -> HostModel:
+def _make_model(
+    draft: Draft, part: _Part, outer: Mapping[str, str], model: Any, weights: Mapping[str, Any]
+) -> HostModel:
     """Return the small model of a part: its nodes, its weights, and what it reads from outside as inputs."""
     nodes = [item.node for item in part.items if isinstance(item.node, HostNode)]
     own = {name for item in part.items for name in item.writes}
@@ -145,9 +152,11 @@ def _make_model(draft: Draft, part: _Part, outer: Mapping[str, str], model: Any)
     graph.node.extend(_add_copies(part))
     graph.input.extend(_describe(draft, name) for name in outer)
     graph.output.extend(_describe(draft, name) for name in part.outputs)
-    graph.initializer.extend(t for t in model.graph.initializer if t.name in wanted)
-    graph.sparse_initializer.extend(t for t in model.graph.sparse_initializer if t.values.name in wanted)
     for name in wanted:
+        if name in weights:
+            tensor = weights[name]
+            is_sparse = isinstance(tensor, onnx.SparseTensorProto)
+            (graph.sparse_initializer if is_sparse else graph.initializer).append(tensor)
         stands = draft.aliases.get(name, name)
         if name not in draft.given and name not in own and stands in draft.constants:
             graph.initializer.append(numpy_helper.from_array(draft.constants[stands], name))

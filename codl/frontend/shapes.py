@@ -73,7 +73,7 @@ def infer_shapes(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> 
 
 
 def _split_stages(nodes: Iterable[OnnxNode]) -> list[list[OnnxNode]]:
-    """Return nodes in stages: none reads what is corrected in its own stage, no Slice what is written there."""
+    """Return nodes in stages: none reads what is corrected in its own, and no Slice what is written there."""
     stages: list[list[OnnxNode]] = []
     written: dict[str, int] = {}
     corrected: dict[str, int] = {}
