@@ -106,4 +106,5 @@ def create_program(context: Any, cl_device: Any, binary: bytes, options: str) ->
     with driver_calls("kernel cache", refusal, kind=CacheError), warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)
         program = cl.Program(context, [cl_device], [binary])
+        program._source = None  # of each kernel pyopencl asks for it, and without it for a kernel "_source"
         return program.build(options=options.split(), cache_dir=False)

@@ -112,6 +112,8 @@ class Device:
             BuildError: The driver refused them.
         """
         with driver_calls(self.info.name, "driver refused a kernel's arguments", kind=BuildError):
+            # Of a number whose type it is not told pyopencl tries what else it may be: 40 us for each.
+            kernel.set_scalar_arg_dtypes([type(arg) if isinstance(arg, np.generic) else None for arg in args])
             kernel.set_args(*args)
 
     def store_programs(self, *, only_quickly: bool = False) -> None:
