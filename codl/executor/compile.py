@@ -7,6 +7,7 @@ from typing import Any
 
 from codl.catalog.choose import NO_DATABASES, Databases
 from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
+from codl.catalog.rows.parts import iterate_parts
 from codl.catalog.spec import Implementation, LaunchBatch, Parameters, TensorArg
 from codl.catalog.table import PAIRS
 from codl.devices.boundary import driver_calls
@@ -267,17 +268,23 @@ class _Compiler:
         label = Label(
             kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=self._find_parts(action)
         )
-        if isinstance(node.op, Concat):
-            copies = [(b, self._buffers(action, b)) for b in concat_batches(node, self._graph, boxes, info)]
-            moving = [copy for copy in copies if not _moves_nothing(*copy)]
-            if len(moving) < len(copies):  # some inputs lie where they are concatenated
-                for batch, storages in moving:
+        if isinstance(node.op, Concat) and self._has_inside(node.op, action):
+            for batch in concat_batches(node, self._graph, boxes, info):
+                storages = self._buffers(action, batch.tensors)
+                if not _moves_nothing(batch.tensors, storages):
                     self._bind(batch, storages, COPY_ROW.source, {}, label)
-                return
+            return
         work = self._work[action]
         row, parameters = work.selection.implementation, work.selection.parameters
         for batch in work.batches:
             self._bind(batch, self._operands(action, batch), row.source, parameters, label)
+
+    def _has_inside(self, op: Concat, action: Launch) -> bool:
+        """Return whether some inputs of a concatenation lie where they are concatenated."""
+        node = self._graph.nodes_by_name[action.node]
+        parts = iterate_parts(op, node, self._graph, Boxes.of([action.region]))
+        tensors = ((part.dst, part.src) for part in parts)
+        return any(_moves_nothing(pair, self._buffers(action, pair)) for pair in tensors)
 
     def _find_parts(self, action: Launch) -> tuple[tuple[str, float], ...]:
         """Return the nodes of a launch with their shares of its operations; nothing for a single one."""
@@ -297,8 +304,8 @@ class _Compiler:
         place = self._image_plan.places[action, arg.name]
         return ImageStorage(region=place.region, image=self._images[action.device][place.image])
 
-    def _buffers(self, action: Launch, batch: LaunchBatch) -> list[Storage]:
-        return [self._find_buffer(action, arg) for arg in batch.tensors]
+    def _buffers(self, action: Launch, tensors: Sequence[TensorArg]) -> list[Storage]:
+        return [self._find_buffer(action, arg) for arg in tensors]
 
     def _find_buffer(self, action: Launch, arg: TensorArg) -> Storage:
         device, output = action.device, self._graph.nodes_by_name[action.node].output
@@ -374,7 +381,7 @@ def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
     weights.store()
 
 
-def _moves_nothing(batch: LaunchBatch, storages: Sequence[Storage]) -> bool:
+def _moves_nothing(tensors: Sequence[TensorArg], storages: Sequence[Storage]) -> bool:
     """Return whether a copy's source lies where it would be copied to."""
-    target, source = map(tensor_arguments, batch.tensors, storages)
+    target, source = map(tensor_arguments, tensors, storages)
     return target == source

@@ -1,6 +1,7 @@
 """Plans that need no profile: one device for all, or fixed shares along chains."""
 
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from math import prod
 
 from codl.errors import PlanError
@@ -76,6 +77,7 @@ def plan_even(
         raise PlanError(f"ratios: got {list(shares)}, expected {len(devices)} shares in [0, 1] that sum to 1")
     if max_chain_length < 1:
         raise PlanError(f"max_chain_length: got {max_chain_length}, expected at least 1")
+    count_repeated = lru_cache(maxsize=4)(partial(_count_repeated, graph=graph, shares=shares))
     steps: list[Step] = []
     chain: list[Node] = []
     chain_axis = -1
@@ -92,7 +94,7 @@ def plan_even(
             and axis == chain_axis
             and len(chain) < max_chain_length
             and any(member.output in node.inputs for member in chain)
-            and _is_worth_joining(chain, node, axis, graph, shares)
+            and count_repeated((*chain, node), axis) - count_repeated(tuple(chain), axis) <= _MEETING_WORK
         )
         if not joins and chain:
             steps.append(_make_chain(chain, chain_axis, graph, shares))
@@ -116,16 +118,11 @@ def _choose_axis(node: Node, graph: Graph, axes: Sequence[int], device_count: in
     return None
 
 
-def _is_worth_joining(
-    chain: Sequence[Node], node: Node, axis: int, graph: Graph, shares: Sequence[float]
-) -> bool:
-    """Return whether a longer chain repeats little: its halos grow with every operator behind them."""
-    before, after = (_count_repeated(nodes, axis, graph, shares) for nodes in (chain, [*chain, node]))
-    return after - before <= _MEETING_WORK
+def _count_repeated(nodes: Sequence[Node], axis: int, *, graph: Graph, shares: Sequence[float]) -> float:
+    """Return the flops that a chain costs beyond those of its nodes computed once.
 
-
-def _count_repeated(nodes: Sequence[Node], axis: int, graph: Graph, shares: Sequence[float]) -> float:
-    """Return the flops that a chain costs beyond those of its nodes computed once."""
+    Halos grow with every operator behind them.
+    """
     step = _make_chain(nodes, axis, graph, shares)
     members = {node.name: node for node in nodes}
     done = sum(

@@ -11,14 +11,10 @@ from codl.ir.ops import ChannelShuffle, Concat, DepthToSpace, Reshape, SpaceToDe
 
 def concat(op: Concat, shapes: Sequence[Shape], _: Shape, out: Boxes) -> tuple[Boxes, ...]:
     """Return, of each input, what lies in its part of the axis."""
-    needs, start = [], 0
-    for shape in shapes:
-        length = shape[op.axis]
-        low = np.clip(out.begin[:, op.axis] - start, 0, length)
-        high = np.clip(out.end[:, op.axis] - start, 0, length)
-        needs.append(out.with_axis(op.axis, low, high))
-        start += length
-    return tuple(needs)
+    edges = np.cumsum([0, *(shape[op.axis] for shape in shapes)])
+    starts, lengths = edges[:-1], np.diff(edges)
+    low, high = (np.clip(edge[:, op.axis, None] - starts, 0, lengths) for edge in (out.begin, out.end))
+    return tuple(out.with_axis(op.axis, low[:, i], high[:, i]) for i in range(len(shapes)))
 
 
 def reshape(_: Reshape, shapes: Sequence[Shape], shape: Shape, out: Boxes) -> tuple[Boxes, ...]:
