@@ -24,7 +24,7 @@ def chain(count: int, *operators: str, shape: tuple[int, ...] = (1, 4, 8, 8), **
         kind = operators[index % len(operators)]
         more = ["b", "e", "a"] if kind == "Slice" else []
         nodes.append(node(kind, [names[index], *more], [names[index + 1]], **attributes))
-    return make_model(nodes, inputs={"x": shape}, constants=constants).SerializeToString()
+    return bytes(make_model(nodes, inputs={"x": shape}, constants=constants).SerializeToString())
 
 
 def dense(count: int) -> bytes:
@@ -35,7 +35,7 @@ def dense(count: int) -> bytes:
         nodes.append(node("Sigmoid", ["x"], [f"s{index}"]))
         nodes.append(node("Concat", [last, f"s{index}"], [output], axis=1))
         last = output
-    return make_model(nodes, inputs={"x": (1, 4, 8, 8)}).SerializeToString()
+    return bytes(make_model(nodes, inputs={"x": (1, 4, 8, 8)}).SerializeToString())
 
 
 CEIL_POOL = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}
@@ -78,7 +78,7 @@ def test_plan_takes_calls_in_proportion_to_the_nodes(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["slice", "ceil pool"])
 def test_shape_inference_sees_each_node_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    seen: list[str] = []
     infer = onnx.shape_inference.infer_shapes
 
     def watch(model: onnx.ModelProto, **options: Any) -> onnx.ModelProto:
