@@ -210,7 +210,8 @@ def _combine_moments(op: CombineMoments, inputs: Sequence[Array], _: Shape) -> A
     means, squares = moments[..., 0], moments[..., 1]
     mean = means.mean(axis=2)
     variance = (squares.mean(axis=2) + op.row_length * means.var(axis=2)) / op.row_length
-    factor = scale / np.sqrt(variance + op.epsilon)
+    slope = scale / np.sqrt(variance + op.epsilon)
+    factor = np.where(variance == 0, 0.0, slope)  # of equal values the shift is left, exactly
     return np.stack([factor, shift - mean * factor], axis=2)[:, :, None, :]
 
 

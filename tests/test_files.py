@@ -89,7 +89,7 @@ def test_reads_up_to_the_limit_and_not_beyond(tmp_path: Path) -> None:
 def test_every_reader_refuses_what_is_no_file(
     strange: Path, read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codl.latency.files.DEVICE_FILE", strange.name)
+    monkeypatch.setattr("codl.latency.files.PROFILE_FILE", strange.name)
 
     with pytest.raises(CodlError, match="strange"):
         read(strange)

@@ -67,7 +67,7 @@ def main() -> int:
     """Print one row for each network, then what each idea brings."""
     args = _parse()
     paths = args.profiles or [
-        str(profiles_dir() / SIMULATED / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu")
+        str(profiles_dir() / SIMULATED / f"snapdragon-855-{kind}.json") for kind in ("cpu", "gpu")
     ]
     profiles = [load_profile(Path(path)) for path in paths]
     predictors = [Predictor(profile, profile.info) for profile in profiles]
@@ -91,7 +91,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--models", metavar="DIR", help="folder of NAME.onnx; built where there is none")
     parser.add_argument(
-        "--profiles", type=lambda text: text.split(","), metavar="A,B", help="folders of profiles"
+        "--profiles", type=lambda text: text.split(","), metavar="A,B", help="files of profiles"
     )
     parser.add_argument("--no-ablations", dest="ablations", action="store_false", help="print gains only")
     parser.add_argument("--json", metavar="FILE", help="write all of it as JSON too")
@@ -196,7 +196,7 @@ def _make_flops_only(predictor: Predictor, graph: Graph) -> Predictor:
         batches = describe_whole(predictor.choose(node, graph), node, graph, predictor.info)
         flops += sum(float(batch.flops[0]) for batch in batches)
         times += float(predictor.predict(node, graph, whole).us[0])
-    model = LinearModel(features=(FLOPS,), coefficients=(times / flops,), low=(0.0,), high=(1e18,))
+    model = LinearModel({FLOPS: times * predictor.info.units / flops})
     rows = {name: replace(row, model=model) for name, row in predictor.profile.rows.items()}
     profile = replace(predictor.profile, rows=rows, origin=Origin.SIMULATED)
     return Predictor(profile, predictor.info)

@@ -26,11 +26,11 @@ from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.ops import Conv2d, ConvTranspose2d
 from codl.latency.features import FLOPS
 from codl.latency.files import save_profile
-from codl.latency.linear import LinearModel
+from codl.latency.linear import LARGEST_US, LinearModel
 from codl.latency.profile import DeviceProfile, Meeting, Neighbour, Origin, Quality, RowModel
 from codl.latency.store import SIMULATED
 from codl.machine import DeviceInfo, DeviceKind
-from codl.profiler.regression import solve_non_negative
+from codl.profiler.fit import solve_non_negative
 from codl.profiler.workload import load_workload
 
 NETWORKS = ("retinaface", "yolov2", "vgg16", "posenet", "fast_style_transfer")
@@ -41,7 +41,6 @@ TOTALS_MS: Mapping[DeviceKind, Sequence[float]] = {
 """Of `NETWORKS`, on one processor alone."""
 _TRANSFORM_BYTES_PER_US = 112 * 112 * 32 * 4 / 2 / 50
 _MAP_US, _UNMAP_US, _MEETING_US, _MEETING_BOUND_US = 70.0, 3.0, 850.0, 1000.0
-_LARGEST = 1e12
 WINDOWS = (
     "conv2d_gemm",
     *(f"conv2d_winograd_{way}" for way in ("fused", "staged", "streamed")),
@@ -65,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, default=profiles_dir() / SIMULATED, metavar="DIR")
     options = parser.parse_args(arguments)
     for kind in TOTALS_MS:
-        folder = options.output / f"snapdragon-855-{kind}"
-        save_profile(make_profile(kind), folder)
-        print(folder)
+        path = options.output / f"snapdragon-855-{kind}.json"
+        save_profile(make_profile(kind), path)
+        print(path)
     return 0
 
 
@@ -102,13 +101,13 @@ def make_profile(kind: DeviceKind) -> DeviceProfile:
                 digest=SIMULATED,
                 model=_make_model(row.name, windows if row.name.startswith(WINDOWS) else others),
                 quality=quality,
+                error=quality.rmspe,
+                flop_us=windows if row.name.startswith(WINDOWS) else others,
+                longest_us=LARGEST_US,
             )
             for row in IMPLEMENTATIONS
         },
-        sharing={
-            name: LinearModel(features=("calls",), coefficients=(us,), low=(1.0,), high=(1.0,))
-            for name, us in (("map", _MAP_US), ("unmap", _UNMAP_US))
-        },
+        sharing={name: LinearModel({"calls": us}) for name, us in (("map", _MAP_US), ("unmap", _UNMAP_US))},
         neighbours={
             other.name: Neighbour(
                 slowdown=((1.0, 1.0), (1.0, 1.0)),
@@ -120,18 +119,9 @@ def make_profile(kind: DeviceKind) -> DeviceProfile:
 
 def _make_model(row: str, us_per_flop: float) -> LinearModel:
     """Return the time of arithmetic, or of moving bytes as fast as the printed transform does."""
-    moves = row.startswith(MOVES)
-    features: tuple[str, ...] = (FLOPS,)
-    us = us_per_flop
-    if moves:
-        features, us = ("written", "strided.written"), 1 / _TRANSFORM_BYTES_PER_US
-    count = len(features)
-    return LinearModel(
-        features=features,
-        coefficients=(max(us, 1e-12),) * count,
-        low=(0.0,) * count,
-        high=(_LARGEST,) * count,
-    )
+    if row.startswith(MOVES):
+        return LinearModel({"outputs": 1 / _TRANSFORM_BYTES_PER_US})
+    return LinearModel({FLOPS: us_per_flop})
 
 
 def _count_flops(network: str, info: DeviceInfo) -> tuple[float, float]:
@@ -164,7 +154,7 @@ def _describe_device(kind: DeviceKind) -> DeviceInfo:
         platform_version="OpenCL 2.0",
         driver_version="simulated",
         processor=f"snapdragon 855 {kind}",
-        units=4 if is_cpu else 2,
+        units=1,  # the printed speeds are those of the whole processor
         vector_width=4,
         work_group_multiple=1 if is_cpu else 64,
         max_work_group_size=1024,

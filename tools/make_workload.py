@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def list_processors() -> list[DeviceInfo]:
     """Return the facts of processors of some sizes, with room for what lies between operators."""
-    known = load_profile(profiles_dir() / SIMULATED / "snapdragon-855-cpu").info
+    known = load_profile(profiles_dir() / SIMULATED / "snapdragon-855-cpu.json").info
     return [
         replace(known, units=units, vector_width=width, local_memory_bytes=1 << 20)
         for units in _UNITS

@@ -40,9 +40,6 @@ def list_alternatives(
         predictors: By device.
         arrangement: How devices see each other's results.
         chosen: Axis and bounds that the plan has, None and the bounds of one device where it is not cut.
-
-    Raises:
-        ProfileError: A profile has no predictor of a kernel.
     """
     known = [predictor for predictor in predictors if predictor is not None]
     if len(known) < len(predictors):

@@ -38,7 +38,7 @@ def assess(inspection: Inspection, graph: Graph, predictors: Sequence[Predictor]
         predictors: By device.
 
     Raises:
-        ProfileError: The plan has no price, or a profile does not know a kernel.
+        ProfileError: The plan has no price.
     """
     predicted = inspection.totals.predicted_us
     if predicted is None or inspection.totals.parts is None:
@@ -85,11 +85,7 @@ def assess(inspection: Inspection, graph: Graph, predictors: Sequence[Predictor]
 
 
 def list_layers(graph: Graph, predictors: Sequence[Predictor]) -> list[Layer]:
-    """Return the layers of a network that devices compute, operators that are alike together.
-
-    Raises:
-        ProfileError: A profile has no predictor of a kernel that would be chosen.
-    """
+    """Return the layers of a network that devices compute, operators that are alike together."""
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:
         if not isinstance(node.op, HostCall):
@@ -106,19 +102,16 @@ def list_layers(graph: Graph, predictors: Sequence[Predictor]) -> list[Layer]:
 
 
 def _compare_kernels(node: Node, graph: Graph, predictor: Predictor) -> KernelChoice:
-    """Return what the device would choose for a node, and the best of all rows that accept it."""
+    """Return what the device would choose for a node, and the best of all measured rows that accept it."""
     chosen = predictor.choose(node, graph)
     us = _predict(node, graph, predictor, chosen)
     best, best_us = chosen, us
     for row in IMPLEMENTATIONS:
         parameters = row.accepts(node, graph, predictor.info)
-        if parameters is None or row is chosen.implementation or row.name not in predictor.profile.rows:
+        if parameters is None or row is chosen.implementation or not predictor.is_known(row.name):
             continue
         other = Selection(implementation=row, parameters=parameters)
-        try:
-            other_us = _predict(node, graph, predictor, other)
-        except ProfileError:  # nothing is known of this row for such work: no bound comes from it
-            continue
+        other_us = _predict(node, graph, predictor, other)
         if other_us < best_us:
             best, best_us = other, other_us
     return KernelChoice(

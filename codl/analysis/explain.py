@@ -35,9 +35,6 @@ def explain_plan(
         timeline: What takes place when, as it was priced; empty where it was not.
         singles: What its devices take alone, as that was priced; None where it was not.
         with_alternatives: Whether to price what each operator could be instead.
-
-    Raises:
-        ProfileError: A profile has no predictor of a kernel.
     """
     schedule = make_schedule(graph, plan, arrangement)
     oracle = Oracle(graph=graph, predictors=predictors)
@@ -208,7 +205,7 @@ def _explain_part(device: str, known: Slice, axis: int | None, shape: Sequence[i
         kernel=known.kernel,
         predicted_us=known.us,
         uncertainty=known.uncertainty,
-        is_extrapolated=known.is_extrapolated,
+        is_estimated=known.is_estimated,
     )
 
 
@@ -220,7 +217,10 @@ def _list_notes(predictors: Predictors, slices: Slices, plan: Plan) -> list[str]
     for predictor in predictors:
         if predictor is not None and str(predictor.profile.origin) != "measured":
             notes.append(f"{predictor.info.name}: its profile is {predictor.profile.origin}")
-    strange = sum(known.is_extrapolated for known in slices.values())
+    strange = sum(known.is_estimated for known in slices.values())
     if strange:
-        notes.append(f"{strange} of {len(slices)} predictions are of work unlike all that was measured")
+        notes.append(
+            f"{strange} of {len(slices)} predictions are estimates: "
+            "their kernel was not measured, or only on smaller work"
+        )
     return notes

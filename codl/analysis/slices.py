@@ -24,7 +24,7 @@ class Slice:
     us: float | None = None
     """While other devices work too, as the plan's price has it."""
     uncertainty: float | None = None
-    is_extrapolated: bool = False
+    is_estimated: bool = False
     repeated_share: float = 0.0
     """Of its time: what another device computes too."""
 
@@ -47,9 +47,6 @@ def predict_slices(
         shares: What each device does, by step and device.
         devices: Names.
         timeline: What takes place when as the plan was priced; without it, slices take what they take alone.
-
-    Raises:
-        ProfileError: A profile has no predictor of a kernel.
     """
     graph = oracle.graph
     priced = {(span.name, span.track): span.duration_us for span in timeline if span.kind == "launch"}
@@ -81,11 +78,7 @@ class Oracle:
     _known: dict[object, Slice] = field(default_factory=dict, repr=False)
 
     def predict(self, node: Node, device: int, region: Region) -> Slice:
-        """Return what a region of a node's output takes; nothing is known of a device without a profile.
-
-        Raises:
-            ProfileError: The profile has no predictor of the kernel.
-        """
+        """Return what a region of a node's output takes; nothing is known of a device without a profile."""
         key = (device, find_sort(node, self.graph), region)
         if key not in self._known:
             self._known[key] = _predict(node, self.graph, region, self.predictors[device])
@@ -108,5 +101,5 @@ def _predict(node: Node, graph: Graph, region: Region, predictor: Predictor | No
         kernel=chosen.implementation.name,
         alone_us=float(prediction.us[0]),
         uncertainty=prediction.uncertainty,
-        is_extrapolated=bool(prediction.is_extrapolated[0]),
+        is_estimated=bool(prediction.is_estimated[0]),
     )

@@ -9,7 +9,7 @@ from codl.cli.output import format_bytes, print_json, print_message, print_table
 from codl.devices.drivers import devices, find_problems, is_pair_emulated
 from codl.devices.memory import choose_sharing
 from codl.errors import ProfileError
-from codl.latency.store import find_profile, find_relative
+from codl.latency.store import find_profile, find_shipped
 from codl.machine import DeviceInfo
 
 COLUMNS = ("name", "kind", "driver", "units", "memory", "sharing", "profile")
@@ -65,9 +65,9 @@ def describe_profile(info: DeviceInfo) -> dict[str, Any]:
                 "fingerprint": profile.fingerprint,
                 "stale": list(stale),
             }
-        relative = find_relative(info)
+        shipped = find_shipped(info)
     except ProfileError as error:
         return {"state": "unusable", "problem": str(error)}
-    if relative is None:
-        return {"state": "none"}
-    return {"state": f"borrowed from {relative.key.device_name}", "origin": "borrowed"}
+    if shipped is None:
+        return {"state": "none, estimated at first use", "origin": "estimated"}
+    return {"state": "shipped, scaled at first use", "origin": "borrowed"}

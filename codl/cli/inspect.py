@@ -80,7 +80,7 @@ def add_explain_flags(parser: argparse.ArgumentParser) -> None:
         "--profiles",
         type=parse_names,
         metavar="A,B",
-        help="predict with the profiles in these folders or files (default: those of the devices)",
+        help="predict with the profiles in these files or folders (default: those of the devices)",
     )
     parser.add_argument("--html", type=parse_output, metavar="FILE", help="write one self-contained page")
     add_json_flag(parser)

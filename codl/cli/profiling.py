@@ -16,15 +16,14 @@ from codl.cli.output import print_json, print_line, print_message, print_table
 from codl.devices.drivers import select_devices
 from codl.devices.opencl import Device, open_device
 from codl.errors import ProfileError
-from codl.latency.files import DEVICE_FILE, load_profile, save_profile
-from codl.latency.profile import DeviceKey, DeviceProfile, Quality, RowModel
-from codl.latency.store import find_profile, user_folder
+from codl.latency.files import load_profile, save_profile
+from codl.latency.profile import DeviceKey, DeviceProfile, Quality
+from codl.latency.store import user_path
 from codl.machine import DeviceInfo
 from codl.profiler.campaign import Campaign, Outcome, Report
+from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
-from codl.profiler.networks import sum_networks
 from codl.profiler.pairs import Acquaintance
-from codl.profiler.regression import check_installed
 from codl.profiler.workload import load_pairs, load_workload, share_out
 
 DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0
@@ -33,7 +32,6 @@ _LOOKS = 3
 
 Plans depend on it more than on any kernel, and a busy half-minute would tell it wrong.
 """
-_KNOWN_FIGURES = ("samples", "pm5", "pm10", "rmspe")
 
 
 def profile_devices(args: argparse.Namespace) -> int:
@@ -42,7 +40,7 @@ def profile_devices(args: argparse.Namespace) -> int:
     names = [args.device] if args.device else args.devices
     devices = [open_device(opened.info.name) for opened in select_devices(names)]
     budget = args.budget or (QUICK_SECONDS if args.quick else DEFAULT_SECONDS)
-    with claim_machine(user_folder(devices[0].info).parent), _show_progress() as show:
+    with claim_machine(user_path(devices[0].info).parents[1]), _show_progress() as show:
         everyone = [open_device(opened.info.name) for opened in select_devices(args.devices)]
         acquaintance = Acquaintance(everyone, [device.info.name for device in devices])
         acquaintance.look(_LOOKS, lambda what: show(what, 0.0))
@@ -57,7 +55,7 @@ def profile_devices(args: argparse.Namespace) -> int:
             for device, outcome in outcomes
         ]
         for device, outcome in outcomes:
-            save_profile(outcome.profile, _find_folder(device.info, args))
+            save_profile(outcome.profile, _find_path(device.info, args))
     report = _make_report(outcomes)
     if args.json:
         print_json(report)
@@ -75,20 +73,19 @@ def _profile(
 ) -> Outcome | None:
     """Profile one device and save what was learned; None when nothing was stale."""
     info = device.info
-    folder = _find_folder(info, args)
-    old = _load_old(folder, device)
+    path = _find_path(info, args)
+    old = _load_old(path, device)
     rows = None
     if args.stale:
-        old = old or find_profile(info)
         if old is None:
             raise ProfileError(
-                f"{folder}: got no profile of {info.name}, expected one to renew; leave out --stale"
+                f"{path}: got no profile of {info.name}, expected one to renew; leave out --stale"
             )
-        rows = (*old.find_stale(), *old.find_carried(), *_find_unlearned(old))
+        rows = (*old.find_stale(), *_find_unlearned(old))
         if not rows:
             print_message(f"{info.name}: no kernel has changed since its profile was made")
             return None
-    with SampleLog(name_log(user_folder(info), DeviceKey.of(info))) as log:
+    with SampleLog(name_log(user_path(info).parent, DeviceKey.of(info))) as log:
         campaign = Campaign(
             device,
             layers=(*load_workload(), *load_pairs()),
@@ -100,16 +97,15 @@ def _profile(
         outcome = campaign.run(neighbours=old.neighbours if old else {})
     if rows is not None and old is not None:
         renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
-        cached = outcome.profile.shared_cache_bytes
-        outcome = replace(outcome, profile=old.with_rows(renewed, shared_cache_bytes=cached))
-    save_profile(acquaintance.introduce(outcome.profile), folder)
+        outcome = replace(outcome, profile=old.with_rows(renewed))
+    save_profile(acquaintance.introduce(outcome.profile), path)
     wanted = [row.name for row in IMPLEMENTATIONS if row.suits(info)]
     missing = [name for name in wanted if name not in outcome.profile.rows]
     if missing:
         print_message(
             f"note: {info.name}: too few samples of {', '.join(missing)}; run `codl profile` again to go on"
         )
-    print_message(f"{info.name}: {folder / DEVICE_FILE}")
+    print_message(f"{info.name}: {path}")
     return outcome
 
 
@@ -122,22 +118,22 @@ def _find_unlearned(old: DeviceProfile) -> Iterator[str]:
     return (name for name in known if name not in old.rows)
 
 
-def _load_old(folder: Path, device: Device) -> DeviceProfile | None:
+def _load_old(path: Path, device: Device) -> DeviceProfile | None:
     """Return the profile that is there, if it is of this device and can be read."""
-    if not (folder / DEVICE_FILE).exists():
+    if not path.exists():
         return None
     try:
-        old = load_profile(folder)
+        old = load_profile(path)
     except ProfileError as error:
         print_message(f"note: {error}")
         return None
     return old if old.key == DeviceKey.of(device.info) else None
 
 
-def _find_folder(info: DeviceInfo, args: argparse.Namespace) -> Path:
+def _find_path(info: DeviceInfo, args: argparse.Namespace) -> Path:
     """Return where the profile of a device goes."""
-    folder = user_folder(info)
-    return args.output / folder.name if args.output else folder
+    path = user_path(info)
+    return args.output / path.parent.name / path.name if args.output else path
 
 
 @contextmanager
@@ -162,7 +158,7 @@ def _show_progress() -> Iterator[Report]:
 
 
 def _make_report(outcomes: Sequence[tuple[Device, Outcome]]) -> dict[str, Any]:
-    """Return figures on held-out samples: all rows together, and what is known of each device."""
+    """Return figures on held-out samples: all kernels together, and what is known of each device."""
     devices: list[dict[str, Any]] = []
     for device, outcome in outcomes:
         profile = outcome.profile
@@ -170,13 +166,8 @@ def _make_report(outcomes: Sequence[tuple[Device, Outcome]]) -> dict[str, Any]:
         devices.append(
             {
                 "device": device.info.name,
-                "implementations": [{"name": name, **_describe_quality(row)} for name, row in rows],
-                "networks": [
-                    {**asdict(one), "error": one.error}
-                    for one in sum_networks(outcome.lessons, load_workload())
-                ],
+                "implementations": [{"name": name, **asdict(row.quality)} for name, row in rows],
                 "pm10": _average([row.quality for _, row in rows]),
-                "known_pm10": _average([row.known for _, row in rows if row.known is not None]),
                 "repeatability_pm10": profile.repeatability_pm10,
                 "seconds": profile.seconds,
                 "launch_us": profile.launch_us,
@@ -189,17 +180,10 @@ def _make_report(outcomes: Sequence[tuple[Device, Outcome]]) -> dict[str, Any]:
         "implementations": [
             {"device": each["device"], **row} for each in devices for row in each["implementations"]
         ],
-        "networks": [{"device": each["device"], **one} for each in devices for one in each["networks"]],
         "repeatability_pm10": min(known, default=None),
         "seconds": sum(each["seconds"] for each in devices),
         "devices": devices,
     }
-
-
-def _describe_quality(row: RowModel) -> dict[str, float | None]:
-    """Return figures on layers that nobody measured, and `known_` ones on other slices of measured layers."""
-    known = asdict(row.known) if row.known is not None else {}
-    return {**asdict(row.quality), **{f"known_{name}": known.get(name) for name in _KNOWN_FIGURES}}
 
 
 def _average(qualities: Sequence[Quality]) -> float:
@@ -211,45 +195,16 @@ def _average(qualities: Sequence[Quality]) -> float:
 def _print_report(report: Mapping[str, Any]) -> None:
     for each in report["devices"]:
         print_table(
-            [
-                "implementation",
-                "held out",
-                "within 5 %",
-                "within 10 %",
-                "rmspe",
-                "FLOPs only, 10 %",
-                "of known layers",
-                "within 5 %",
-                "within 10 %",
-            ],
+            ["kernel", "held out", "within 5 %", "within 10 %", "rmspe", "FLOPs only, 10 %"],
             [
                 [
                     row["name"],
                     str(row["samples"]),
                     *(f"{row[name]:.0%}" for name in ("pm5", "pm10", "rmspe", "flops_pm10")),
-                    "-" if row["known_samples"] is None else str(row["known_samples"]),
-                    *(
-                        "-" if row[name] is None else f"{row[name]:.0%}"
-                        for name in ("known_pm5", "known_pm10")
-                    ),
                 ]
                 for row in each["implementations"]
             ],
-            title=f"{each['device']}: within 10 % of what was measured lie {each['known_pm10']:.0%} of other "
-            f"slices of known layers, {each['pm10']:.0%} of slices of layers never seen",
-        )
-        print_table(
-            ["network", "layers held out", "sum predicted", "sum measured", "error"],
-            [
-                [
-                    one["name"],
-                    str(one["layers"]),
-                    f"{one['predicted_us'] / 1e3:.2f} ms",
-                    f"{one['measured_us'] / 1e3:.2f} ms",
-                    f"{one['error']:+.0%}",
-                ]
-                for one in each["networks"]
-            ],
+            title=f"{each['device']}: {each['pm10']:.0%} of layers never seen are predicted within 10 %",
         )
         again = each["repeatability_pm10"]
         told = (

@@ -1,79 +1,80 @@
-"""What a launch's time depends on, as a matrix: unit counts of the catalog and what physics adds to them.
+"""What the time of a launch depends on: amounts of work that are read off its description.
 
-Everything is derived from the launch description that the executor enqueues, so nothing is counted twice. All
-features are amounts of work that take time, so that their coefficients are times and never negative.
+Every feature takes time by itself, so coefficients are times and never negative. Amounts are those of the
+busiest compute unit, since a launch lasts as long as that one works. The launches of one candidate are added
+up.
 """
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
-from codl.latency.amounts.crossing import Crossing, list_apart, list_crossing
-from codl.latency.amounts.epilogues import PLAIN, Epilogues
-from codl.latency.amounts.far import list_far
-from codl.latency.amounts.halos import list_halos
-from codl.latency.amounts.lines import list_lines
-from codl.latency.amounts.taps import list_taps
-from codl.latency.amounts.tiles import list_tiles
-from codl.latency.amounts.traffic import count_groups, list_traffic
-from codl.latency.amounts.waves import split_waves
-from codl.latency.amounts.work import count_items, count_work
-from codl.machine import DeviceInfo
+from codl.ir.graph import FLOAT_BYTES
+from codl.ir.ops import ActivationKind, Epilogue, ResidualOrder
+from codl.latency.epilogues import PLAIN, Epilogues
+from codl.machine import DeviceInfo, DeviceKind
 
-FloatMatrix = np.ndarray[Any, np.dtype[np.float64]]
+VERSION = 1
+"""Of the features: it goes up when one of them comes, goes or means something else."""
 FLOPS = "flops"
-"""Arithmetic: all that simulated profiles know of; measured ones have no such feature."""
-_LAUNCHES = "launches"
+FEATURES = (
+    "launches",
+    "woken",
+    FLOPS,
+    "inputs",
+    "constants",
+    "outputs",
+    "residuals",
+    "exponentials",
+    "far_constants",
+    "items",
+    "lines",
+    "strided",
+    "products",
+    "stores",
+    "transforms",
+    "chain_products",
+    "chain_items",
+)
+"""Names of the features, in the order of their columns."""
+MEMORY_FEATURES = ("inputs", "constants", "outputs", "residuals", "far_constants")
+"""Features in bytes: their time is the memory's."""
+_RESIDENT_GROUPS = 32
+"""Work-groups of one warp that a GPU's compute unit holds at once.
 
+Source: CUDA programming guide, compute capability 9.0.
+"""
+_EXPENSIVE = (ActivationKind.SIGMOID, ActivationKind.TANH, ActivationKind.ELU)
+_PLACES = {name: place for place, name in enumerate(FEATURES)}
+_UNITS = {
+    "items": "items",
+    "walks": "items",
+    "transforms": "transforms",
+    "outputs": "transforms",
+    "filters": "transforms",
+}
+"""Unit counts of launch descriptions -> the feature that they add to."""
 
-class Counting(StrEnum):
-    """What a model means by the work of the busiest compute unit."""
-
-    ITEMS = "items"
-    """Its work-items, as if all of them were full: so count profiles that say nothing of it."""
-    WORK = "work"
-    """What there is to do."""
+Floats = npt.NDArray[np.float64]
+FloatMatrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """Amounts of work of many candidates."""
+    """The work of many candidates."""
 
-    columns: Mapping[str, npt.NDArray[np.float64]]
-    """By name, [count]."""
-    moved_bytes: npt.NDArray[np.float64]
+    values: FloatMatrix
+    """[count, features], in the order of `FEATURES`."""
+    moved_bytes: Floats
     """Read and written, [count]."""
-    flops: npt.NDArray[np.float64]
-    """[count]"""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All but `FLOPS`."""
-        return tuple(self.columns)
-
-    @property
-    def values(self) -> FloatMatrix:
-        """All columns side by side, [count, names]."""
-        return self.select(self.names)
-
-    def find(self, name: str) -> npt.NDArray[np.float64] | None:
-        """Return a column, [count], or None where no launch has it."""
-        return self.flops if name == FLOPS else self.columns.get(name)
-
-    def select(self, names: Sequence[str]) -> FloatMatrix:
-        """Return the columns of these names, zeros for those that no launch has."""
-        chosen = np.zeros((len(self.flops), len(names)))
-        for place, name in enumerate(names):
-            column = self.find(name)
-            if column is not None:
-                chosen[:, place] = column
-        return chosen
+    launches: Floats
+    """Launches that do something, [count]."""
 
 
 def extract_features(
@@ -82,57 +83,28 @@ def extract_features(
     info: DeviceInfo,
     *,
     epilogues: Epilogues = PLAIN,
-    crossing: Crossing | None = None,
-    counting: Counting = Counting.WORK,
     far_share: float = 0.0,
-    wanted: Container[str] | None = None,
 ) -> Features:
     """Return the features of candidates that several launches compute one after the other.
 
     Args:
-        batches: What a row describes; launches of different entry points, or of different sorts of work, have
-            features of their own, and so have those that do not walk along memory.
-        parameters: What the row is built with.
+        batches: Launch descriptions, at least one.
+        parameters: What the kernel is built with; an entry a candidate where they differ.
         info: The device.
         epilogues: What operators do to their results.
-        crossing: How far apart their data lie; None for what is computed whole.
-        counting: As the model counts that is asked.
-        far_share: Share of their constants that comes from memory.
-        wanted: Names of features that some model asks for; others may be left out. All by default.
+        far_share: Share of the constants that comes from memory and not from a cache, in [0, 1].
     """
-    totals = count_totals(batches)
-    entries, works = {batch.entry for batch in batches}, {tuple(batch.units) for batch in batches}
-    found: dict[str, npt.NDArray[np.float64]] = {}
+    count = len(batches[0].global_size)
+    columns = np.zeros((len(FEATURES), count))
+    moved = np.zeros(count)
     for batch in batches:
         is_active = find_active(batch)
-        stage = [batch.entry] if len(entries) > 1 else []
-        stage += list(batch.units)[:1] if len(works) > 1 else []
-        stage += ["strided"] if any(map(_is_strided, batch.tensors)) else []
-        prefix = "".join(f"{part}." for part in stage)
-        is_all = bool(is_active.all())
-        amounts = _list_amounts(batch, parameters, info, epilogues, counting)
-        if crossing is not None:
-            amounts |= list_apart(crossing, amounts)
-        for name, amount in (amounts | list_far(batch, amounts, far_share, info)).items():
-            key = prefix + name
-            if wanted is None or name == _LAUNCHES or key in wanted:  # launches tell of which sort they are
-                active = amount if is_all else np.where(is_active, amount, 0.0)
-                found[key] = found[key] + active if key in found else active
-    if crossing is not None:
-        crossed = list_crossing(crossing)
-        found |= {name: amount for name, amount in crossed.items() if wanted is None or name in wanted}
-    return replace(totals, columns=found)
-
-
-def count_totals(batches: Sequence[LaunchBatch]) -> Features:
-    """Return bytes and arithmetic of candidates that several launches compute, and no other feature."""
-    count = len(batches[0].global_size) if batches else 0
-    moved, flops = np.zeros(count), np.zeros(count)
-    for batch in batches:
-        is_active = find_active(batch)
+        amounts = _Amounts(columns=np.zeros_like(columns))
+        _add_traffic(amounts, batch, info, epilogues, far_share)
+        _add_work(amounts, batch, parameters, info)
+        columns += np.where(is_active, amounts.columns, 0.0)
         moved += np.where(is_active, batch.read_bytes + batch.written_bytes, 0)
-        flops += np.where(is_active, batch.flops, 0)
-    return Features(columns={}, moved_bytes=moved, flops=flops)
+    return Features(values=columns.T, moved_bytes=moved, launches=columns[_PLACES["launches"]].copy())
 
 
 def find_active(batch: LaunchBatch) -> npt.NDArray[np.bool_]:
@@ -140,33 +112,96 @@ def find_active(batch: LaunchBatch) -> npt.NDArray[np.bool_]:
     return np.asarray(reduce(np.logical_and, (batch.global_size > 0).T))
 
 
-def stage_of(name: str) -> str:
-    """Return which launches a feature is of: what stands before its name, empty for plain ones."""
-    return name.rpartition(".")[0]
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """The columns of one launch, [feature, count]."""
+
+    columns: FloatMatrix
+
+    def add(self, name: str, amount: Any) -> None:
+        self.columns[_PLACES[name]] += amount
 
 
-def is_special(name: str) -> bool:
-    """Return whether a feature is of one program, or one sort of results, beside another that is of all."""
-    return " " in name
-
-
-def _list_amounts(
-    batch: LaunchBatch, parameters: Parameters, info: DeviceInfo, epilogues: Epilogues, counting: Counting
-) -> dict[str, Any]:
-    """Return by name what one launch does, [count] each."""
-    work = count_work(batch, parameters, info) if counting is Counting.WORK else count_items(batch)
+def _add_traffic(
+    amounts: _Amounts, batch: LaunchBatch, info: DeviceInfo, epilogues: Epilogues, far_share: float
+) -> None:
+    """Add bytes and arithmetic, each unit's share of them, times how much more the busiest one does."""
     groups = count_groups(batch)
-    amounts: dict[str, Any] = {_LAUNCHES: np.ones(len(groups)), **list_traffic(batch, epilogues, info)}
-    amounts |= list_halos(batch, amounts["inputs"], info)
-    if info.units > 1:
-        amounts["woken"] = np.minimum(groups, info.units) - 1
-    amounts |= work.units
-    if {"item_rows", "item_channels"} <= set(batch.scalars) and "items" in batch.units:
-        amounts |= list_lines(batch, work, parameters, epilogues)
-    if {"MR", "VECTOR"} <= set(parameters) and {"steps", "tiles"} <= set(batch.units):
-        amounts |= list_tiles(batch, work, parameters, epilogues)
-        amounts |= list_taps(batch, work.units, parameters, info)
-    return {**amounts, **split_waves(batch, amounts, info)}
+    share = np.ceil(groups / info.units) / np.maximum(groups, 1)
+    constants = np.minimum(count_constants(batch), batch.read_bytes)
+    residuals = np.where(epilogues.find(_has_residual), batch.written_bytes, 0)
+    inputs = np.maximum(batch.read_bytes - constants - residuals, 0)
+    amounts.add("launches", 1.0)
+    amounts.add("woken", np.minimum(groups, info.units) - 1)
+    amounts.add(FLOPS, batch.flops * share)
+    amounts.add("inputs", inputs * share)
+    amounts.add("constants", constants * share)
+    amounts.add("outputs", batch.written_bytes * share)
+    amounts.add("residuals", residuals * share)
+    amounts.add("far_constants", constants * share * far_share)
+    exponentials = np.where(epilogues.find(_is_expensive), batch.written_bytes / FLOAT_BYTES, 0.0)
+    amounts.add("exponentials", exponentials * share)
+
+
+def _add_work(amounts: _Amounts, batch: LaunchBatch, parameters: Parameters, info: DeviceInfo) -> None:
+    """Add what work-items do: lines of a box, products of register tiles, transforms of minimal filtering.
+
+    Operands whose values do not lie one after the other are read value by value: for each step of a tile a
+    value of each of its channels. On a GPU a wave of work-groups also takes as long as one of them needs for
+    its own chain of steps.
+    """
+    units, scalars, nothing = batch.units, batch.scalars, np.zeros(1)
+    for name, amount in units.items():
+        if name in _UNITS:
+            amounts.add(_UNITS[name], amount)
+    if {"item_rows", "item_channels"} <= set(scalars) and "items" in units:
+        amounts.add("lines", units["items"] * scalars["item_rows"])
+    rows, vectors, channels = _find_tile(parameters)
+    products = units.get("steps", nothing) * rows * vectors
+    amounts.add("products", products)
+    amounts.add("stores", units.get("tiles", nothing) * rows * vectors)
+    groups = count_groups(batch)
+    if any(map(_is_strided, batch.tensors)):
+        values = batch.written_bytes / FLOAT_BYTES * np.ceil(groups / info.units) / np.maximum(groups, 1)
+        amounts.add("strided", units["steps"] * channels if "steps" in units else values)
+    if info.kind is DeviceKind.GPU:
+        warps = -(-prod(batch.local_size) // info.work_group_multiple)
+        waves = np.ceil(groups * warps / info.units / _RESIDENT_GROUPS)
+        each = waves / np.maximum(np.ceil(groups / info.units), 1)
+        amounts.add("chain_products", products * each)
+        amounts.add("chain_items", units.get("vectors", units.get("items", nothing)) * each)
+
+
+def _find_tile(parameters: Parameters) -> tuple[Any, Any, Any]:
+    """Return the rows, vectors and channels of a register tile; 1 each without one."""
+    if not {"MR", "VECTOR"} <= set(parameters):
+        return 1, 1, 1
+    if "VECTORS" in parameters:
+        return parameters["MR"], parameters["VECTORS"], parameters["VECTORS"] * parameters["VECTOR"]
+    return parameters["MR"], parameters["NR"] // parameters["VECTOR"], parameters["NR"]
+
+
+def count_groups(batch: LaunchBatch) -> Floats:
+    """Return the work-groups of each launch, [count]."""
+    return np.asarray(reduce(np.multiply, batch.global_size.T) / prod(batch.local_size))
+
+
+def count_constants(batch: LaunchBatch) -> Floats:
+    """Return the bytes of packed constants that the tiles of a launch read, each counted once, [count]."""
+    if batch.panel_begin is None or batch.panel_end is None or "steps" not in batch.units:
+        return np.zeros(len(batch.global_size))
+    if batch.constant_bytes is not None:
+        return batch.constant_bytes.astype(np.float64)
+    panel = batch.panel_floats * float(FLOAT_BYTES)
+    return np.asarray((batch.panel_end - batch.panel_begin) * panel)
+
+
+def _has_residual(epilogue: Epilogue) -> bool:
+    return epilogue.residual is not ResidualOrder.NONE
+
+
+def _is_expensive(epilogue: Epilogue) -> bool:
+    return epilogue.activation.kind in _EXPENSIVE
 
 
 def _is_strided(arg: TensorArg) -> bool:

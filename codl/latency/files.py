@@ -1,4 +1,4 @@
-"""Profiles as JSON: `device.json` and `predictors.json` in one folder, complete or not at all.
+"""Profiles as JSON, one file each, complete or not at all.
 
 Whatever a file holds, reading it raises `ProfileError` or returns a profile that only holds sane numbers.
 """
@@ -11,15 +11,11 @@ from typing import Any, TypeVar
 
 from codl.errors import ProfileError
 from codl.files import read_text
-from codl.latency.features import Counting
-from codl.latency.known import format_layers, parse_layers
-from codl.latency.linear import LARGEST_US, LinearModel, format_model, parse_model, read_number
+from codl.latency.linear import LARGEST_US, format_model, parse_model, read_number
 from codl.latency.profile import (
     COMPUTE,
     MEMORY,
-    SCHEMA,
     Coherence,
-    DeviceKey,
     DeviceProfile,
     HostCoherence,
     Meeting,
@@ -31,56 +27,49 @@ from codl.latency.profile import (
 from codl.machine import DeviceInfo, DeviceKind
 from codl.outputs import write_output
 
-DEVICE_FILE, PREDICTORS_FILE = "device.json", "predictors.json"
-_MOST_BYTES = 4 << 20
+PROFILE_FILE = "profile.json"
+"""Name of a profile in a device's folder."""
+_SCHEMA = 2
+_MOST_BYTES = 1 << 20
 _MOST_SLOWDOWN = 1000.0
 _MOST_US_PER_KIB = 1000.0
-_MOST_ENTRIES = 4096
+_MOST_ENTRIES = 1024
 
-Facts = TypeVar("Facts", DeviceInfo, DeviceKey)
 Costs = TypeVar("Costs", Coherence, HostCoherence)
 
 
-def save_profile(profile: DeviceProfile, folder: Path) -> None:
-    """Write both files of a profile.
+def save_profile(profile: DeviceProfile, path: Path) -> None:
+    """Write a profile.
+
+    Args:
+        profile: What to write.
+        path: A file, or a folder in which it becomes `profile.json`.
 
     Raises:
-        ProfileError: They cannot be written; what was there before is as it was, file by file.
+        ProfileError: It cannot be written; what was there before is as it was.
     """
-    predictors = {
-        "schema": SCHEMA,
-        "device": asdict(profile.key),
-        "rows": {name: _format_row(row) for name, row in sorted(profile.rows.items())},
-    }
+    path = path if path.suffix == ".json" else path / PROFILE_FILE
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_output(folder / PREDICTORS_FILE, format_lines(predictors), is_synced=True)
-        write_output(folder / DEVICE_FILE, format_lines(_format_device(profile)), is_synced=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_output(path, format_lines(_format_profile(profile)), is_synced=True)
     except OSError as error:
         raise ProfileError(
-            f"{folder}: cannot write the profile of {profile.name} ({error.strerror or error}); free space "
+            f"{path}: cannot write the profile of {profile.name} ({error.strerror or error}); free space "
             "or choose another folder (--output DIR), then run `codl profile` again: its samples are kept"
         ) from error
 
 
 def load_profile(path: Path) -> DeviceProfile:
-    """Return the profile in a folder, which one of its files may stand for.
+    """Return the profile in a file, or in a folder's `profile.json`.
 
     Raises:
-        ProfileError: A file is missing, cannot be read, or holds no sane profile.
+        ProfileError: The file is missing, cannot be read, or holds no sane profile.
     """
-    folder = path.parent if path.is_file() else path
-    device, predictors = (_read(folder / name) for name in (DEVICE_FILE, PREDICTORS_FILE))
+    path = path if path.suffix == ".json" else path / PROFILE_FILE
     try:
-        where = DEVICE_FILE
-        profile = _parse_device(device)
-        where = PREDICTORS_FILE
-        if _parse_facts(predictors.get("device"), DeviceKey) != profile.key:
-            raise ProfileError("device: got another device's predictors, expected those of device.json")
-        rows = _entries(predictors.get("rows"), "rows")
-        return profile.with_rows({name: _parse_row(told, f"rows.{name}") for name, told in rows.items()})
+        return _parse_profile(_read(path))
     except ProfileError as error:
-        raise ProfileError(f"{folder / where}: {error}; remove it and run `codl profile`") from error
+        raise ProfileError(f"{path}: {error}; remove it and run `codl profile`") from error
 
 
 def format_lines(value: Mapping[str, Any]) -> str:
@@ -98,13 +87,12 @@ def format_lines(value: Mapping[str, Any]) -> str:
 
 
 def _dump(value: Any) -> str:
-    """Return JSON without blanks: a profile of many layers is mostly separators."""
     return json.dumps(value, separators=(",", ":"))
 
 
-def _format_device(profile: DeviceProfile) -> dict[str, Any]:
+def _format_profile(profile: DeviceProfile) -> dict[str, Any]:
     return {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "device": asdict(profile.info),
         "origin": str(profile.origin),
         "date": profile.date,
@@ -117,6 +105,7 @@ def _format_device(profile: DeviceProfile) -> dict[str, Any]:
         "wait_us": float(f"{profile.wait_us:.4g}"),
         "sharing": {name: format_model(model) for name, model in sorted(profile.sharing.items())},
         "neighbours": {name: format_neighbour(one) for name, one in sorted(profile.neighbours.items())},
+        "rows": {name: _format_row(row) for name, row in sorted(profile.rows.items())},
     }
 
 
@@ -137,21 +126,15 @@ def format_neighbour(neighbour: Neighbour) -> dict[str, Any]:
 
 
 def _format_row(row: RowModel) -> dict[str, Any]:
-    told = {"digest": row.digest, **format_model(row.model), "quality": _format_quality(row.quality)}
-    if row.layers:
-        told["layers"] = format_layers(row.layers)
-    if row.known is not None:
-        told["known"] = _format_quality(row.known)
-    if row.counting is not Counting.ITEMS:
-        told["counting"] = str(row.counting)
-    if row.is_carried:
-        told["carried"] = True
-    doubts = {"doubt": row.doubt, "known_doubt": row.known_doubt}
-    return told | {name: round(value, 4) for name, value in doubts.items() if value is not None}
-
-
-def _format_quality(quality: Quality) -> dict[str, float]:
-    return {name: round(value, 4) for name, value in asdict(quality).items()}
+    return {
+        "digest": row.digest,
+        "version": row.version,
+        "us": format_model(row.model),
+        "error": round(row.error, 3),
+        "flop_us": float(f"{row.flop_us:.4g}"),
+        "longest_us": float(f"{row.longest_us:.4g}"),
+        "quality": {name: round(value, 3) for name, value in asdict(row.quality).items()},
+    }
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -159,22 +142,20 @@ def _read(path: Path) -> Mapping[str, Any]:
         told = json.loads(read_text(path, most_bytes=_MOST_BYTES), parse_constant=_refuse_constant)
         if not isinstance(told, dict):
             raise ValueError(f"{type(told).__name__} instead of an object")
-        if told.get("schema") != SCHEMA:
-            raise ValueError(f"schema {told.get('schema')!r} instead of {SCHEMA}")
+        if told.get("schema") != _SCHEMA:
+            raise ValueError(f"schema {told.get('schema')!r} instead of {_SCHEMA}")
         return told
     except FileNotFoundError as error:
-        raise ProfileError(f"{path}: got no such file, expected a profile; run `codl profile`") from error
+        raise ProfileError("got no such file, expected a profile") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ProfileError(
-            f"{path}: got {error}, expected a profile of schema {SCHEMA}; remove it and run `codl profile`"
-        ) from error
+        raise ProfileError(f"got {error}, expected a profile of schema {_SCHEMA}") from error
 
 
 def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text}, which is no number")
 
 
-def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
+def _parse_profile(told: Mapping[str, Any]) -> DeviceProfile:
     origin = told.get("origin")
     if origin not in list(Origin):
         raise ProfileError(f"origin: got {origin!r}, expected one of {[str(one) for one in Origin]}")
@@ -182,9 +163,9 @@ def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
     if not {COMPUTE, MEMORY} <= set(reference) and origin != Origin.SIMULATED:
         raise ProfileError(f"reference_us: got {sorted(reference)}, expected {COMPUTE} and {MEMORY}")
     repeatability = told.get("repeatability_pm10")
-    sharing, neighbours = (_entries(told.get(name), name) for name in ("sharing", "neighbours"))
+    sharing, neighbours, rows = (_entries(told.get(name), name) for name in ("sharing", "neighbours", "rows"))
     return DeviceProfile(
-        info=_parse_facts(told.get("device"), DeviceInfo),
+        info=_parse_info(told.get("device")),
         origin=Origin(origin),
         date=_text(told.get("date"), "date"),
         seconds=read_number(told.get("seconds"), "seconds"),
@@ -197,22 +178,23 @@ def _parse_device(told: Mapping[str, Any]) -> DeviceProfile:
         bandwidth_bytes_per_us=read_number(
             told.get("bandwidth_bytes_per_us"), "bandwidth_bytes_per_us", least=1e-3
         ),
-        shared_cache_bytes=_count(told.get("shared_cache_bytes", 0), "shared_cache_bytes"),
+        shared_cache_bytes=_count(told.get("shared_cache_bytes"), "shared_cache_bytes"),
         launch_us=read_number(told.get("launch_us"), "launch_us"),
         wait_us=read_number(told.get("wait_us"), "wait_us"),
         sharing={name: parse_model(one, f"sharing.{name}") for name, one in sharing.items()},
         neighbours={name: parse_neighbour(one, f"neighbours.{name}") for name, one in neighbours.items()},
+        rows={name: _parse_row(one, f"rows.{name}") for name, one in rows.items()},
     )
 
 
-def _parse_facts(told: Any, kind: type[Facts]) -> Facts:
+def _parse_info(told: Any) -> DeviceInfo:
     """Return a device's facts, each of the type that its field has."""
     entries = _entries(told, "device")
     values: dict[str, Any] = {}
-    for one in fields(kind):
+    for one in fields(DeviceInfo):
         where, value = f"device.{one.name}", entries.get(one.name)
         if one.default is not MISSING and entries.get(one.name, one.default) == one.default:
-            continue  # older files do not tell
+            continue
         if one.type is int:
             least = 0 if one.name == "local_memory_bytes" else 1
             values[one.name] = _count(value, where, least=least)
@@ -226,7 +208,7 @@ def _parse_facts(told: Any, kind: type[Facts]) -> Facts:
             values[one.name] = DeviceKind(value)
         else:
             values[one.name] = _text(value, where)
-    return kind(**values)
+    return DeviceInfo(**values)
 
 
 def parse_neighbour(told: Any, where: str) -> Neighbour:
@@ -280,26 +262,15 @@ def _parse_meeting(told: Any, where: str) -> Meeting:
 
 def _parse_row(told: Any, where: str) -> RowModel:
     entries = _entries(told, where)
-    known, counting = entries.get("known"), entries.get("counting", str(Counting.ITEMS))
-    is_carried = entries.get("carried", False)
-    if type(is_carried) is not bool:
-        raise ProfileError(f"{where}.carried: got {str(is_carried)[:60]!r}, expected true or false")
-    if counting not in list(Counting):
-        raise ProfileError(f"{where}.counting: got {str(counting)[:60]!r}, expected items or work")
-    doubts = {
-        name: read_number(entries[name], f"{where}.{name}", largest=LARGEST_US)
-        for name in ("doubt", "known_doubt")
-        if entries.get(name) is not None
-    }
     return RowModel(
+        model=parse_model(entries.get("us"), f"{where}.us"),
         digest=_text(entries.get("digest"), f"{where}.digest"),
-        model=_parse_checked_model(entries, where),
+        version=_count(entries.get("version"), f"{where}.version"),
         quality=_parse_quality(entries.get("quality"), f"{where}.quality"),
-        layers=parse_layers(entries.get("layers", {}), f"{where}.layers"),
-        known=None if known is None else _parse_quality(known, f"{where}.known"),
-        counting=Counting(counting),
-        is_carried=is_carried,
-        **doubts,
+        **{
+            name: read_number(entries.get(name), f"{where}.{name}", largest=LARGEST_US)
+            for name in ("error", "flop_us", "longest_us")
+        },
     )
 
 
@@ -314,13 +285,6 @@ def _parse_quality(told: Any, where: str) -> Quality:
         rmspe=read_number(entries.get("rmspe"), f"{where}.rmspe", largest=LARGEST_US),
         **shares,
     )
-
-
-def _parse_checked_model(told: Mapping[str, Any], where: str) -> LinearModel:
-    model = parse_model(told, where)
-    if not any(model.coefficients):
-        raise ProfileError(f"{where}.us: got zeros only, expected a kernel that takes time")
-    return model
 
 
 def _entries(told: Any, where: str) -> Mapping[str, Any]:

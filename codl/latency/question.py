@@ -16,5 +16,3 @@ class Question:
     """Boxes of the node's output, none of them empty."""
     selections: tuple[Selection, ...]
     """By device, what computes it."""
-    asks_memory: bool = True
-    """Whether it matters how much of the time memory limits."""

@@ -4,7 +4,7 @@ A launch is described once for all devices whose facts lead to the same descript
 extracted once for all descriptions of one sort.
 """
 
-from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -13,17 +13,12 @@ import numpy.typing as npt
 
 from codl.catalog.joined import find_sort, join_batches, list_described_facts
 from codl.catalog.spec import LaunchBatch
-from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph
 from codl.ir.regions import OutputBoxes
-from codl.ir.stacking import Stack, find_stacked_sort, repeat_all, stack_nodes
-from codl.latency.amounts.crossing import Crossing, find_crossing, find_cut, join_crossings
-from codl.latency.amounts.epilogues import Epilogues
-from codl.latency.arithmetic import predict_arithmetic
-from codl.latency.features import count_totals, extract_features, find_active
-from codl.latency.known import mark_node
+from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
+from codl.latency.epilogues import Epilogues
+from codl.latency.features import extract_features
 from codl.latency.predictor import Predictor, Times
-from codl.latency.profile import RowModel
 from codl.latency.question import Question
 from codl.machine import DeviceInfo, DeviceKind
 
@@ -39,7 +34,7 @@ class Answers:
     us: Times
     """[device, count] Alone."""
     memory_us: Times
-    """[device, count] As much of it as memory limits; 0 where nobody asks and arithmetic alone tells."""
+    """[device, count] As much of it as memory limits."""
     uncertainties: Times
     """[question] Typical relative error, the largest of all devices."""
 
@@ -50,8 +45,6 @@ class _Group:
 
     devices: tuple[int, ...]
     questions: list[int] = field(default_factory=list)
-    outs: list[tuple[Stack, Boxes]] = field(default_factory=list)
-    """What is described, with the boxes of it."""
     batches: list[tuple[LaunchBatch, ...]] = field(default_factory=list)
 
 
@@ -62,61 +55,34 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
         questions: At least one.
         graph: The network of all nodes.
         predictors: One for each device.
-
-    Raises:
-        ProfileError: An implementation has no predictor, or one of another source.
     """
     counts = [question.out.count for question in questions]
     starts = list(accumulate(counts, initial=0))
     us = np.empty((len(predictors), starts[-1]))
     memory_us, uncertainties = np.zeros_like(us), [0.0] * len(questions)
-    computed = predict_arithmetic(questions, graph, predictors)
     far_shares = [predictor.find_far_share(graph) for predictor in predictors]
-    for (question, device), times in computed.items():
-        us[device, starts[question] : starts[question + 1]] = times
-        name = questions[question].selections[device].implementation.name
-        uncertainties[question] = max(uncertainties[question], predictors[device].find_uncertainty(name, ""))
-    for group in _describe(questions, graph, predictors, computed, far_shares):
+    for group in _describe(questions, graph, predictors, far_shares):
         batches = [join_batches(parts) for parts in zip(*group.batches, strict=True)]
         asked, first = [questions[question] for question in group.questions], group.devices[0]
         sizes = [counts[question] for question in group.questions]
         selections = [question.selections[first] for question in asked]
         name = selections[0].implementation.name
-        known = [row for device in group.devices if (row := predictors[device].profile.rows.get(name))]
-        if all(predictors[device].is_by_totals(name) for device in group.devices):
-            features = count_totals(batches)
-        else:
-            features = extract_features(
-                batches,
-                repeat_all([one.parameters for one in selections], sizes),
-                predictors[first].info,
-                epilogues=Epilogues.join([question.node.epilogue for question in asked], sizes),
-                crossing=_find_crossing(group.outs) if any(map(_asks_for_pieces, known)) else None,
-                counting=predictors[first].find_counting(name),
-                far_share=far_shares[first],
-                wanted=frozenset(feature for row in known for feature in row.model.features),
-            )
-        marks, is_cut = [""] * len(asked), None
-        if any(row.layers for row in known):
-            taken = selections[0].implementation.taken
-            pairs = zip(asked, selections, strict=True)
-            marks = [mark_node(question.node, graph, one.parameters, taken=taken) for question, one in pairs]
-            is_cut = _find_cut(group.outs)
-        launches, places = _count_launches(batches), _list_places(group.questions, starts)
+        features = extract_features(
+            batches,
+            repeat_all([one.parameters for one in selections], sizes),
+            predictors[first].info,
+            epilogues=Epilogues.join([question.node.epilogue for question in asked], sizes),
+            far_share=far_shares[first],
+        )
+        places = _list_places(group.questions, starts)
         for device in group.devices:
             predictor = predictors[device]
-            mine = predictor.predict_times(name, features, launches, marks=marks, counts=sizes, is_cut=is_cut)
+            mine, doubt = predictor.predict_times(name, features), predictor.find_uncertainty(name)
             us[device, places] = mine.us
             memory_us[device, places] = mine.us * mine.memory_share
-            doubts = {mark: predictor.find_uncertainty(name, mark) for mark in set(marks)}
-            for question, mark in zip(group.questions, marks, strict=True):
-                uncertainties[question] = max(uncertainties[question], doubts[mark])
+            for question in group.questions:
+                uncertainties[question] = max(uncertainties[question], doubt)
     return Answers(us=us, memory_us=memory_us, uncertainties=np.array(uncertainties))
-
-
-def _count_launches(batches: Sequence[LaunchBatch]) -> Times:
-    """Return how many launches do something, [candidate]."""
-    return np.asarray(sum(find_active(batch).astype(np.float64) for batch in batches))
 
 
 def _list_places(questions: Sequence[int], starts: Sequence[int]) -> slice | Ints:
@@ -131,27 +97,14 @@ def _list_places(questions: Sequence[int], starts: Sequence[int]) -> slice | Int
     return np.concatenate([np.arange(starts[place], starts[place + 1]) for place in questions])
 
 
-def _asks_for_pieces(row: RowModel) -> bool:
-    return any("piece" in name for name in row.model.features)
-
-
-def _find_crossing(outs: Sequence[tuple[Stack, Boxes]]) -> Crossing:
-    return join_crossings([find_crossing(stack.node, stack.graph, out) for stack, out in outs])
-
-
-def _find_cut(outs: Sequence[tuple[Stack, Boxes]]) -> npt.NDArray[np.bool_]:
-    return np.concatenate([find_cut(out, stack.graph.shape(stack.node.output)) for stack, out in outs])
-
-
 def _describe(
     questions: Sequence[Question],
     graph: Graph,
     predictors: Sequence[Predictor],
-    done: Container[tuple[int, int]],
     far_shares: Sequence[float],
 ) -> Iterator[_Group]:
-    """Yield what is launched for all questions, by sort, but for some questions on some devices."""
-    for (_, devices), stacks in _stack(questions, graph, predictors, done, far_shares).items():
+    """Yield what is launched for all questions, by sort."""
+    for (_, devices), stacks in _stack(questions, graph, predictors, far_shares).items():
         with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
             groups = _describe_stacks(stacks.values(), devices, questions, graph, predictors)
         yield from groups
@@ -178,7 +131,6 @@ def _describe_stacks(
         sorts = tuple([find_sort(batch) for batch in batches])
         group = groups.setdefault(sorts, _Group(devices))
         group.questions += places
-        group.outs.append((stack, out))
         group.batches.append(batches)
     return groups.values()
 
@@ -187,7 +139,6 @@ def _stack(
     questions: Sequence[Question],
     graph: Graph,
     predictors: Sequence[Predictor],
-    done: Container[tuple[int, int]],
     far_shares: Sequence[float],
 ) -> _Stacks:
     """Return the questions whose launches are described at once, by what they have in common.
@@ -200,10 +151,8 @@ def _stack(
         node = question.node
         alike: dict[tuple[str, tuple[tuple[str, int], ...], Hashable], list[int]] = {}
         for device, selection in enumerate(question.selections):
-            if (place, device) in done:
-                continue
             name = selection.implementation.name
-            asked = facts[device], predictors[device].find_counting(name), far_shares[device]
+            asked = facts[device], far_shares[device]
             alike.setdefault((name, tuple(selection.parameters.items()), asked), []).append(device)
         for (name, parameters, fact), devices in alike.items():
             row = question.selections[devices[0]].implementation

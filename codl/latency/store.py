@@ -4,84 +4,77 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from codl.assets import cache_dir, profiles_dir
-from codl.catalog.stored import name_folder, name_own_folder
+from codl.catalog.stored import name_folder
 from codl.errors import ProfileError
-from codl.latency.files import DEVICE_FILE, load_profile
+from codl.latency.features import MEMORY_FEATURES
+from codl.latency.files import PROFILE_FILE, load_profile
 from codl.latency.linear import LinearModel
-from codl.latency.profile import (
-    COMPUTE,
-    MEMORY,
-    DeviceKey,
-    DeviceProfile,
-    Origin,
-)
-from codl.machine import DeviceInfo
+from codl.latency.profile import COMPUTE, MEMORY, DeviceKey, DeviceProfile, Origin
+from codl.machine import DeviceInfo, DeviceKind
 
 SIMULATED = "simulated"
-"""Folder of profiles of devices that nobody here has; they are found by name only."""
-_MEMORY_FEATURES = ("read", "written", "beyond_", "bytes", "far_constants", "far_paced_")
-"""Beginnings of the names of features whose time is the memory's."""
+"""Folder of profiles of devices that are not here; they are found by name only."""
+_INSTRUCTION_SETS = {4: "sse", 8: "avx2", 16: "avx512"}
+"""Lanes of a CPU's vectors -> name of its shipped profile."""
 
 
-def user_folder(info: DeviceInfo) -> Path:
+def user_path(info: DeviceInfo) -> Path:
     """Return where the user's own profile of a device is kept; `CODL_CACHE_DIR` moves it."""
-    return cache_dir() / "profiles" / name_folder(info)
+    return cache_dir() / "profiles" / name_folder(info) / PROFILE_FILE
 
 
-def shipped_folder(info: DeviceInfo) -> Path:
-    """Return where a profile of a device would ship with codl.
-
-    Where processors of several generations bear one name, as on virtual machines, the folders of later ones
-    end with it, such as `_g6-167`.
-    """
-    own = profiles_dir() / name_own_folder(info)
-    return own if (own / DEVICE_FILE).exists() else profiles_dir() / name_folder(info)
+def shipped_path(info: DeviceInfo) -> Path:
+    """Return where a profile for a device's driver and instruction set would ship with codl."""
+    name = str(info.kind)
+    if info.kind is DeviceKind.CPU:
+        name = _INSTRUCTION_SETS.get(info.vector_width, f"v{info.vector_width}")
+    return profiles_dir() / info.driver / f"{name}.json"
 
 
 def find_profile(info: DeviceInfo) -> DeviceProfile | None:
-    """Return the profile of this device with this driver: the user's own, else a shipped one, else None.
-
-    Kernels that changed since the user's own was made are predicted as in the shipped one, if it knows them.
+    """Return the user's own profile of this device with this driver, or None.
 
     Raises:
-        ProfileError: The user's own profile is broken or was measured with another driver.
+        ProfileError: It is broken or was measured with another driver.
     """
-    shipped = _find_shipped(info)
-    if not (user_folder(info) / DEVICE_FILE).exists():
-        return shipped
-    own = load_profile(user_folder(info))
-    check_device(own, info)
-    return own if shipped is None else _renew(own, shipped)
-
-
-def _find_shipped(info: DeviceInfo) -> DeviceProfile | None:
-    if not (shipped_folder(info) / DEVICE_FILE).exists():
+    if not user_path(info).exists():
         return None
-    profile = load_profile(shipped_folder(info))
-    return profile if profile.key.find_difference(DeviceKey.of(info)) is None else None
+    own = load_profile(user_path(info))
+    check_device(own, info)
+    return own
 
 
-def _renew(own: DeviceProfile, shipped: DeviceProfile) -> DeviceProfile:
-    """Return a profile with the predictors of another one where its own are stale and the other's are not."""
-    stale = set(own.find_stale()) - set(shipped.find_stale())
-    rows = {name: shipped.rows[name] for name in sorted(stale) if name in shipped.rows}
-    return own.with_rows(rows, shared_cache_bytes=shipped.shared_cache_bytes) if rows else own
+def find_shipped(info: DeviceInfo) -> DeviceProfile | None:
+    """Return the shipped profile of the same driver and instruction set, else of the same driver and kind.
+
+    None where codl ships no profile of the driver.
+    """
+    exact = shipped_path(info)
+    others = sorted(path for path in exact.parent.glob("*.json") if path != exact)
+    for path in (exact, *others):
+        if path.exists():
+            profile = load_profile(path)
+            if profile.info.kind is info.kind:
+                return profile
+    return None
 
 
 def find_profiles_named(name: str) -> list[DeviceProfile]:
     """Return the profiles of devices of a name: the user's own, else those that ship.
 
-    Simulated ones ship too. Folders that hold no sane profile are passed over.
+    Simulated ones ship too. Files that hold no sane profile are passed over.
     """
-    for root in (cache_dir() / "profiles", profiles_dir(), profiles_dir() / SIMULATED):
+    places = (
+        (cache_dir() / "profiles", f"*/{PROFILE_FILE}"),
+        (profiles_dir(), "*/*.json"),
+    )
+    for root, pattern in places:
         found = []
-        for folder in sorted(root.iterdir()) if root.is_dir() else ():
-            if (folder / DEVICE_FILE).is_file():
-                with suppress(ProfileError):
-                    found.append(load_profile(folder))
+        for path in sorted(root.glob(pattern)):
+            with suppress(ProfileError):
+                found.append(load_profile(path))
         named = [profile for profile in found if profile.name == name]
         if named:
             return named
@@ -92,7 +85,7 @@ def check_device(profile: DeviceProfile, info: DeviceInfo) -> None:
     """Raise an error when a profile is of another device or driver, or return silently.
 
     Raises:
-        ProfileError: It is; the message tells the fact and the command to mend it.
+        ProfileError: It is; the message names the fact and the command to mend it.
     """
     difference = profile.key.find_difference(DeviceKey.of(info))
     if difference is not None:
@@ -102,44 +95,15 @@ def check_device(profile: DeviceProfile, info: DeviceInfo) -> None:
         )
 
 
-def find_relative(info: DeviceInfo) -> DeviceProfile | None:
-    """Return the shipped profile of the most similar device of the same driver and kind, or None.
+def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:
+    """Return a profile for a device, scaled by what the reference kernels take on it.
 
-    Most of all vectors count, then the processor, then how many units it has.
-    """
-    found = []
-    for folder in sorted(profiles_dir().iterdir()):
-        if not (folder / DEVICE_FILE).is_file():
-            continue
-        profile = load_profile(folder)
-        if profile.key.driver == info.driver and profile.key.kind == str(info.kind):
-            key = profile.key
-            unlike = (
-                key.vector_width != info.vector_width,
-                key.device_name != info.device_name,
-                key.generation != info.generation,
-                abs(key.units - info.units),
-            )
-            found.append((unlike, folder.name, profile))
-    return min(found, key=lambda item: item[:2])[2] if found else None
-
-
-def borrow(
-    profile: DeviceProfile,
-    info: DeviceInfo,
-    reference_us: Mapping[str, float],
-    factors: Mapping[str, float] = MappingProxyType({}),
-    *,
-    shared_cache_bytes: int = 0,
-) -> DeviceProfile:
-    """Return a relative's profile for a device, scaled by what the reference kernels take on it.
+    The compute-bound reference has a fixed size for each compute unit, the memory-bound one in all.
 
     Args:
         profile: Of a device of the same driver and kind.
         info: The device.
-        reference_us: What the two reference kernels take on it when it is quiet.
-        factors: By implementation, how many times as long as that tells its kernels take; 1 by default.
-        shared_cache_bytes: What its cache holds that cores share; 0 where nobody knows.
+        reference_us: What the two reference kernels take on it.
 
     Raises:
         ProfileError: A reference is missing on either side.
@@ -147,35 +111,46 @@ def borrow(
     missing = {COMPUTE, MEMORY} - (set(reference_us) & set(profile.reference_us))
     if missing:
         raise ProfileError(f"profile of {profile.name}: got no reference {sorted(missing)}, cannot be scaled")
-    compute, memory = (reference_us[name] / profile.reference_us[name] for name in (COMPUTE, MEMORY))
+    compute, stream = (reference_us[name] / profile.reference_us[name] for name in (COMPUTE, MEMORY))
+    memory = stream * info.units / profile.info.units
     return replace(
         profile,
         info=info,
         origin=Origin.BORROWED,
         repeatability_pm10=None,
         reference_us=dict(reference_us),
-        bandwidth_bytes_per_us=profile.bandwidth_bytes_per_us / memory,
-        shared_cache_bytes=shared_cache_bytes,
+        bandwidth_bytes_per_us=profile.bandwidth_bytes_per_us / stream,
         launch_us=profile.launch_us * compute,
         wait_us=profile.wait_us * compute,
         rows={
-            name: replace(
-                row,
-                model=_scale(row.model, compute * factor, memory * factor),
-                layers={},
-                known=None,
-                is_carried=False,
-            )
+            name: replace(row, model=_scale(row.model, compute, memory), flop_us=row.flop_us * compute)
             for name, row in profile.rows.items()
-            for factor in [factors.get(name, 1.0)]
         },
         sharing={name: _scale(model, compute, memory) for name, model in profile.sharing.items()},
         neighbours={},
     )
 
 
+def estimate(
+    info: DeviceInfo, reference_us: Mapping[str, float], *, bandwidth_bytes_per_us: float
+) -> DeviceProfile:
+    """Return a profile of a device of which only the reference kernels were measured."""
+    return DeviceProfile(
+        info=info,
+        origin=Origin.ESTIMATED,
+        reference_us=dict(reference_us),
+        bandwidth_bytes_per_us=bandwidth_bytes_per_us,
+        launch_us=_LAUNCH_US[info.kind],
+        wait_us=2 * _LAUNCH_US[info.kind],
+    )
+
+
+_LAUNCH_US = {DeviceKind.CPU: 5.0, DeviceKind.GPU: 8.0, DeviceKind.ACCELERATOR: 20.0}
+"""What a launch usually adds to a queue.
+
+Source: drivers measured in docs/profiling.md.
+"""
+
+
 def _scale(model: LinearModel, compute: float, memory: float) -> LinearModel:
-    factors = {
-        name: memory for name in model.features if name.rpartition(".")[2].startswith(_MEMORY_FEATURES)
-    }
-    return model.scaled(factors, compute)
+    return model.scaled(dict.fromkeys((*MEMORY_FEATURES, "bytes"), memory), compute)

@@ -79,7 +79,6 @@ class Durations:
                 node=node,
                 out=out,
                 selections=tuple([self._choose(node, name) for name in devices]),
-                asks_memory=self.tables is None or self.tables.asks_memory(node),
             )
             for node, out in zip(nodes, outs, strict=True)
         ]

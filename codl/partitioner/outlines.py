@@ -1,6 +1,6 @@
 """Which slices of operators are looked at, on which devices by which kernels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,6 @@ def make_outlines(
     nodes: Sequence[Node],
     graph: Graph,
     predictors: Sequence[Predictor],
-    asks_memory: Callable[[Node], bool],
 ) -> list[Outline]:
     """Return what is looked at of some nodes.
 
@@ -42,7 +41,6 @@ def make_outlines(
         nodes: With kernels on all devices.
         graph: The network.
         predictors: One for each device.
-        asks_memory: Whether it matters how much of what a node takes memory limits.
 
     Raises:
         UnsupportedError: A node that no kernel of a device computes.
@@ -63,9 +61,7 @@ def make_outlines(
             rulers=rulers[place],
             out=outs[place],
             is_empty=parts[place][1],
-            question=Question(
-                node=node, out=outs[place], selections=chosen[place], asks_memory=asks_memory(node)
-            ),
+            question=Question(node=node, out=outs[place], selections=chosen[place]),
             start=starts[place],
         )
         for place, (node, shape) in enumerate(zip(nodes, shapes, strict=True))

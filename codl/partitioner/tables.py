@@ -22,7 +22,6 @@ from codl.partitioner.needs import Need, find_needs
 from codl.partitioner.outlines import make_outlines
 from codl.partitioner.pairs import Pairs
 from codl.partitioner.positions import Ruler
-from codl.partitioner.slowdowns import read_slowdowns
 from codl.partitioner.sorts import Sorts
 from codl.partitioner.spreads import Spread
 
@@ -137,23 +136,6 @@ class Tables:
         us, memory_us = known.predicted[device, place + (len(known.ruler.positions) if low else 0)].tolist()
         return us, memory_us
 
-    def asks_memory(self, node: Node) -> bool:
-        """Return whether it matters how much of what a node takes memory limits.
-
-        It does where devices disturb each other, and for nodes that may ride along with others.
-        """
-        return self._is_disturbed or self.sorts.find(node) in self._riders
-
-    @cached_property
-    def _is_disturbed(self) -> bool:
-        return bool((read_slowdowns(self.predictors) != 1).any())
-
-    @cached_property
-    def _riders(self) -> frozenset[int]:
-        """The sorts of nodes that may ride along."""
-        names = self.pairs.by_rider
-        return frozenset([self.sorts.find(self.graph.nodes_by_name[name]) for name in names])
-
     @cached_property
     def bandwidths(self) -> Floats:
         """[device] Bytes a us that a device moves."""
@@ -171,7 +153,7 @@ class Tables:
         """Return the tables of some nodes."""
         if not nodes:
             return []
-        outlines = make_outlines(nodes, self.graph, self.predictors, self.asks_memory)
+        outlines = make_outlines(nodes, self.graph, self.predictors)
         found = answer_questions([outline.question for outline in outlines], self.graph, self.predictors)
         values = np.stack([found.us, found.memory_us], axis=2)
         values[:, np.concatenate([outline.is_empty for outline in outlines])] = 0.0

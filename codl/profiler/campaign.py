@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from itertools import chain, count, islice, pairwise
 from math import inf
 from statistics import median
@@ -12,18 +11,19 @@ from statistics import median
 import numpy as np
 
 from codl.catalog.layers import Layer
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.devices.opencl import Device
 from codl.latency.profile import MEMORY, DeviceProfile, Neighbour
 from codl.profiler.case import Case
-from codl.profiler.importance import Importance
+from codl.profiler.fit import Fitted, fit_rows
 from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
 from codl.profiler.placing import place_constants
 from codl.profiler.repeats import Repeats
+from codl.profiler.samples import find_repeatability, keep_valid
 from codl.profiler.sessions import find_quietest, keep_near
 from codl.profiler.shared_cache import measure_shared_cache
 from codl.profiler.survey import STREAM_BYTES, Survey, Task
-from codl.profiler.training import Lesson, find_repeatability, keep_valid, teach
 from codl.profiler.workload import FIRST_CASES, iterate_near, iterate_row, merge, share_out
 
 _FIRST = 0.5
@@ -59,6 +59,8 @@ _PATIENT_SECONDS = 60.0
 _PAUSE_SECONDS = 30.0
 """Samples further apart were taken in different sessions; compiling the first kernels takes less."""
 
+ROWS = {row.name: row for row in (*IMPLEMENTATIONS, *PAIRS)}
+"""The catalog, by name."""
 Report = Callable[[str, float], None]
 """Is told what is being done and which share of the budget is used."""
 
@@ -68,7 +70,8 @@ class Outcome:
     """A profile and what it was learned from."""
 
     profile: DeviceProfile
-    lessons: Mapping[str, Lesson]
+    fitted: Mapping[str, Fitted]
+    """By kernel."""
     samples: int
 
 
@@ -97,7 +100,7 @@ class Campaign:
         self.device, self._log, self._report = device, log, report
         history = read_log(log.path)
         self._references, self._ends = history.references, history.ends
-        self._samples = keep_near(keep_valid(history.samples), self._ends, self._references)
+        self._samples = keep_near(keep_valid(history.samples, ROWS), self._ends, self._references)
         works = share_out(layers, device.info)
         self._works = [work for work in works if rows is None or work.row.name in rows]
         self._start = time.monotonic() - _find_spent(history)
@@ -130,7 +133,7 @@ class Campaign:
         found = references | self._survey.near_us()
         self._log.append_end(found)
         self._samples = keep_near(self._samples, [*self._ends, inf], [*self._references, found])
-        lessons = teach(self._samples, references, self.device.info)
+        fitted = fit_rows(self._samples, references, self.device.info, ROWS)
         profile = DeviceProfile(
             info=self.device.info,
             date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -141,11 +144,11 @@ class Campaign:
             shared_cache_bytes=self._shared_cache_bytes(),
             launch_us=median(one.launch_us for one in self._overheads),
             wait_us=median(one.wait_us for one in self._overheads),
-            rows={name: lesson.model for name, lesson in lessons.items()},
+            rows={name: one.model for name, one in fitted.items()},
             sharing=sharing,
             neighbours=neighbours or {},
         )
-        return Outcome(profile=profile, lessons=lessons, samples=len(self._samples))
+        return Outcome(profile=profile, fitted=fitted, samples=len(self._samples))
 
     def _look_at_overhead(self) -> None:
         """Look at what the driver takes beside kernels; the median of all looks counts, of all campaigns."""
@@ -184,11 +187,6 @@ class Campaign:
                 yield from repeats.mix(self._take(poor, done, end, "where predictions are worst"))
         yield from self._take(repeats.iterate_again(), set(), 1 - _REST, "repeatability")
 
-    @cached_property
-    def _importance(self) -> Importance:
-        """Of rows to networks; it takes a second to list what they compute, and some sessions end before."""
-        return Importance(self._works, self.device.info)
-
     def _iterate_poor(self, streams: Mapping[str, Iterator[Case]]) -> Iterator[Task]:
         """Yield cases of what networks spend time on and what is predicted badly.
 
@@ -203,18 +201,17 @@ class Campaign:
         Args:
             streams: The rest of the workload, by row.
         """
-        lessons = teach(self._samples, self._quiet(), self.device.info, is_examined=False)
-        shares = self._importance.find_shares(lessons)
+        fitted = fit_rows(self._samples, self._quiet(), self.device.info, ROWS)
         rng = np.random.default_rng(len(self._samples))
         works = {work.row.name: work for work in self._works}
         poor: dict[str, Iterator[Task]] = {name: map(self._plan, stream) for name, stream in streams.items()}
-        for name, lesson in lessons.items():
+        for name, one in fitted.items():
             if work := works.get(name):
-                worst = lesson.find_worst(max(4, len(lesson.samples) // 10))
+                worst = one.find_worst(max(4, len(one.samples) // 10))
                 near = map(self._plan_chosen, iterate_near(worst, work.row, self.device.info, rng))
                 poor[name] = chain(chain.from_iterable(zip(poor[name], near, strict=False)), near)
-                missed = _WELL + 1 - lesson.fitted.known.pm10
-                share = float(np.clip(shares.get(name, 0.0), _LEAST_SHARE, _LARGE_SHARE))
+                missed = _WELL + 1 - one.model.quality.pm10
+                share = float(np.clip(work.weight, _LEAST_SHARE, _LARGE_SHARE))
                 works[name] = replace(work, weight=share * missed)
         return merge(tuple(works.values()), poor, first=0)
 

@@ -19,7 +19,7 @@ from codl.devices.reference import CACHED_BYTES
 from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
-from codl.latency.amounts.traffic import count_constants
+from codl.latency.features import count_constants
 from codl.machine import DeviceInfo
 from codl.profiler.guard import Guard, Play
 from codl.profiler.quiet import Reading

@@ -1,235 +1,208 @@
-"""From samples to predictors: a model of all layers, what layers take beyond it, how well that predicts."""
+"""From samples to latency models: least squares with coefficients that are never negative, by relative error.
 
+Squared relative errors are re-weighted until the sum of absolute ones is least: half of the samples then lie
+above the prediction and half below, and a few samples that were disturbed have little influence. The only
+module that needs scikit-learn, and for the offline stage only.
+"""
+
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from codl.latency.features import FloatMatrix
-from codl.latency.known import Effect, find_factors
+from codl.catalog.layers import Layer, parse_layer
+from codl.catalog.spec import Implementation
+from codl.errors import ProfileError
+from codl.latency.features import FEATURES, FLOPS, FloatMatrix
 from codl.latency.linear import LinearModel
-from codl.latency.profile import Quality
-from codl.profiler.effects import TWO_OF_THREE, find_layer_effects, find_spread
-from codl.profiler.regression import Times, fit_linear, predict
+from codl.latency.profile import Quality, RowModel, digest_kernel
+from codl.machine import DeviceInfo
+from codl.profiler.log import Sample
+from codl.profiler.samples import describe_samples, find_time_us
 
-HELD_OUT = 0.3
-_EXAMINED, _MOST_SPLITS, _FEW_SPLITS = 400, 8, 3
-"""Samples that examine a row, of several splits together, and splits at most; and where time is short.
+try:
+    from sklearn import config_context
+    from sklearn.linear_model import LinearRegression
+except ImportError:
+    LinearRegression = None
 
-Source:
-    Rows of 350 samples, half of which examine, Zen 4: by twelve splits of one log 72 to 94 % of 45 samples
-    are predicted within 10 %, 85 +- 6 %; what one split says of such a row is luck.
-"""
-_LEAST_US = 1e-9
-_UNKNOWN = Quality(samples=0, pm5=0.0, pm10=0.0, rmspe=1.0, flops_pm10=0.0)
+Times = npt.NDArray[np.float64]
+LEAST_SAMPLES = 6
+"""A kernel with fewer gets no latency model."""
+_ROUNDS = 5
+"""Of weighting anew."""
+_LEAST_ERROR = 0.05
+"""Relative error below which a sample weighs no more: measurements are no better."""
+_RIDGE = 1e-4
+"""What a feature's squared share of the time costs: features that always come together share their time."""
+_HELD_OUT, _SPLITS = 0.3, 6
+_BASELINE = ("launches", FLOPS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """A model and how it did on samples that it did not see, then fitted to all."""
+    """The latency model of a kernel, and its samples."""
 
-    model: LinearModel
-    effects: Mapping[str, Effect]
-    """Layer -> what it takes over the model's time."""
-    quality: Quality
-    """For layers that taught nothing."""
-    known: Quality
-    """For samples that taught nothing, of layers others of which did."""
-    doubt: float | None = None
-    """Relative error that two of three samples of `quality` stay within; None of none."""
-    known_doubt: float | None = None
-    """How far two of three samples lie from what others of their layers say; None from few."""
+    row: Implementation
+    model: RowModel
+    samples: tuple[Sample, ...]
+    """Each case once."""
     errors: Times
-    """Relative error of each sample under the final model, predicted / measured - 1."""
-    unseen_us: Times
-    """What the examined model says to samples it has not seen; NaN for those that taught it."""
+    """[samples] Relative error, predicted / measured - 1."""
+
+    def find_worst(self, count: int) -> tuple[Layer, ...]:
+        """Return the layers of the samples that are predicted worst, each once."""
+        layers = [
+            parse_layer(self.samples[place].layer) for place in np.argsort(-np.abs(self.errors))[:count]
+        ]
+        return tuple({layer.key: layer for layer in layers}.values())
 
 
-def fit_row(
-    names: Sequence[str],
-    values: FloatMatrix,
-    us: Times,
-    *,
-    flops: Times,
-    groups: Sequence[str],
-    layers: Sequence[str],
-    is_cut: npt.NDArray[np.bool_],
-    is_chosen: npt.NDArray[np.bool_],
-    is_examined: bool = True,
-) -> Fitted:
-    """Return the predictor of one implementation.
+def fit_rows(
+    samples: Sequence[Sample],
+    references: Mapping[str, float],
+    info: DeviceInfo,
+    rows: Mapping[str, Implementation],
+) -> dict[str, Fitted]:
+    """Return the latency model of each kernel that has samples enough.
 
     Args:
-        names: Features.
-        values: [samples, features].
-        us: Measured times.
-        flops: Arithmetic of each sample, for the baseline.
-        groups: What must not stand on both sides of the split: samples of one layer have equal names.
-        layers: What has an effect of its own: samples of one layer by one program.
-        is_cut: [samples] Which are of slices with some of the channels only.
-        is_chosen: Which samples were taken because their like were predicted badly. They teach, but examine
-            nobody as long as there are others: the examination is on the workload as it is.
-        is_examined: Whether to find out well how samples are predicted that taught nothing; without, what is
-            known of layers is examined roughly and of new ones not at all, in a third of the time.
+        samples: Of all kernels.
+        references: What the reference kernels take, in us.
+        info: The device.
+        rows: The catalog, by name.
     """
-    lesson = _Lesson(names=names, values=values, us=us, flops=flops, layers=np.asarray(layers), is_cut=is_cut)
-    model, effects = lesson.learn(np.ones(len(us), bool))
-    errors, unseen = predict(model, names, values) / us - 1, np.full(len(us), np.nan)
-    each = [f"{place:06}" for place in range(len(us))]
-    known = lesson.examine(each, is_chosen, splits=_MOST_SPLITS if is_examined else _FEW_SPLITS)
-    fitted = Fitted(
-        model=model,
-        effects=effects,
-        quality=_UNKNOWN,
-        known=known.quality,
-        errors=errors,
-        unseen_us=unseen,
-    )
-    if not is_examined:
-        return fitted
-    new = lesson.examine(groups, is_chosen)
-    unseen[new.places] = new.predicted
-    doubts = np.abs(new.predicted / us[new.places] - 1)
-    return replace(
-        fitted,
-        quality=new.quality,
-        doubt=float(np.percentile(doubts, TWO_OF_THREE)) if len(doubts) else None,
-        known_doubt=find_spread(lesson.find_residuals(model), lesson.layers.tolist()),
-    )
+    by_row: dict[str, dict[str, list[Sample]]] = {}
+    for sample in samples:
+        by_row.setdefault(sample.row, {}).setdefault(sample.key, []).append(sample)
+    found = {}
+    for name, cases in by_row.items():
+        if name in rows and len(cases) >= LEAST_SAMPLES:
+            us = np.array(
+                [np.median([find_time_us(one, references) for one in taken]) for taken in cases.values()]
+            )
+            firsts = [taken[0] for taken in cases.values()]
+            values = describe_samples(firsts, rows[name], info)
+            found[name] = fit_row(rows[name], firsts, values, us)
+    return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Examination:
-    """What was predicted for samples that taught nothing, in all splits."""
-
-    quality: Quality
-    places: npt.NDArray[np.int64]
-    """Of the samples, split after split."""
-    predicted: Times
-    """For each of them, by what its split was taught."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Lesson:
-    """Samples of one implementation, [samples] each."""
-
-    names: Sequence[str]
-    values: FloatMatrix
-    """[samples, features]"""
-    us: Times
-    flops: Times
-    layers: npt.NDArray[np.str_]
-    is_cut: npt.NDArray[np.bool_]
-
-    def learn(self, learned: npt.NDArray[np.bool_]) -> tuple[LinearModel, dict[str, Effect]]:
-        """Return a model and what layers take beyond it, from some of the samples.
-
-        What layers take beyond a first model is taken off their times, and the model is fitted again: what
-        is left tells features apart by what slices of one layer differ in.
-
-        Source:
-            Logs of a Zen 3, Intel's driver and PoCL by one core each, then by both cores: 92.0, 90.8, 88.0
-            and 88.1 % of slices of known layers are predicted within 10 % where each layer has two effects,
-            by one and the first model 91.4, 90.2, 87.9 and 87.4; of layers never seen 89.0, 87.2, 85.0 and
-            84.5, by the first 88.9, 87.4, 85.0 and 84.4. A third model changes nothing.
-        """
-        values, us = self.values[learned], self.us[learned]
-        first = fit_linear(self.names, values, us)
-        own = self._find_factors(self.find_effects(first, learned))[learned]
-        model = fit_linear(self.names, values, us / own, start=first)
-        return model, self.find_effects(model, learned)
-
-    def find_effects(self, model: LinearModel, learned: npt.NDArray[np.bool_]) -> dict[str, Effect]:
-        """Return what layers take beyond a model, from some of the samples."""
-        residuals = self.find_residuals(model)[learned]
-        return find_layer_effects(residuals, self.layers[learned].tolist(), self.is_cut[learned])
-
-    def find_residuals(self, model: LinearModel) -> Times:
-        """Return the logarithms of what samples take over what a model says."""
-        plain = np.maximum(predict(model, self.names, self.values), _LEAST_US)
-        return np.asarray(np.log(self.us / plain))
-
-    def predict(self, model: LinearModel, effects: Mapping[str, Effect]) -> Times:
-        """Return what a model says with what is known of layers."""
-        return np.asarray(predict(model, self.names, self.values) * self._find_factors(effects))
-
-    def _find_factors(self, effects: Mapping[str, Effect]) -> Times:
-        layers = self.layers.tolist()
-        return find_factors(effects, layers, [1] * len(layers), self.is_cut)
-
-    def examine(
-        self, groups: Sequence[str], is_chosen: npt.NDArray[np.bool_], *, splits: int = _MOST_SPLITS
-    ) -> _Examination:
-        """Return how well samples are predicted by others, over as many splits as tell it.
-
-        Args:
-            groups: As in `fit_row`.
-            is_chosen: As in `fit_row`.
-            splits: No more than these.
-        """
-        baseline, work = ("launches", "flops"), np.stack([np.ones(len(self.us)), self.flops], axis=1)
-        places: list[npt.NDArray[np.int64]] = []
-        predicted: list[Times] = []
-        naive: list[Times] = []
-        while len(places) < splits and sum(len(some) for some in places) < _EXAMINED:
-            held, learned = split_examined(groups, is_chosen, len(places))
-            places.append(np.flatnonzero(held))
-            predicted.append(self.predict(*self.learn(learned))[held])
-            naive.append(predict(fit_linear(baseline, work[learned], self.us[learned]), baseline, work[held]))
-        all_places, all_predicted = np.concatenate(places), np.concatenate(predicted)
-        us = self.us[all_places]
-        quality = Quality(
-            samples=round(len(us) / len(places)),
-            pm5=share_within(all_predicted, us, 0.05),
-            pm10=share_within(all_predicted, us, 0.10),
-            rmspe=float(np.sqrt(np.mean((all_predicted / us - 1) ** 2))) if len(us) else 1.0,
-            flops_pm10=share_within(np.concatenate(naive), us, 0.10),
-        )
-        return _Examination(quality=quality, places=all_places, predicted=all_predicted)
-
-
-def split_examined(
-    groups: Sequence[str], is_chosen: npt.NDArray[np.bool_], turn: int = 0
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which samples examine a model, at least one of two or more, and which teach it.
+def fit_row(row: Implementation, samples: Sequence[Sample], values: FloatMatrix, us: Times) -> Fitted:
+    """Return the latency model of a kernel with its quality on held-out layers.
 
     Args:
-        groups: As in `fit_row`.
-        is_chosen: As in `fit_row`.
+        row: The kernel.
+        samples: Each case once.
+        values: [samples, features]
+        us: [samples]
+    """
+    layers = [json.dumps(sample.layer) for sample in samples]
+    quality, error = _examine(values, us, layers)
+    linear = fit_model(FEATURES, values, us)
+    flops = values[:, FEATURES.index(FLOPS)]
+    model = RowModel(
+        model=linear,
+        digest=digest_kernel(row),
+        quality=quality,
+        error=error,
+        flop_us=float(np.median(us / np.maximum(flops, 1.0))) if np.any(flops) else 0.0,
+        longest_us=float(us.max()),
+    )
+    return Fitted(
+        row=row, model=model, samples=tuple(samples), errors=linear.predict_us(FEATURES, values) / us - 1
+    )
+
+
+def _examine(values: FloatMatrix, us: Times, layers: Sequence[str]) -> tuple[Quality, float]:
+    """Return how well layers are predicted by the others, and what two of three errors are within."""
+    ratios, naive = [np.zeros(0)], [np.zeros(0)]
+    baseline = [FEATURES.index(name) for name in _BASELINE]
+    for turn in range(_SPLITS):
+        held = split(layers, turn)
+        if held.all() or not held.any():
+            continue
+        ratios.append(values[held] @ fit_linear(values[~held], us[~held]) / us[held])
+        known = values[:, baseline]
+        naive.append(known[held] @ fit_linear(known[~held], us[~held]) / us[held])
+    errors, flops = np.abs(np.concatenate(ratios) - 1), np.abs(np.concatenate(naive) - 1)
+    if not len(errors):
+        return Quality(samples=0, pm5=0.0, pm10=0.0, rmspe=1.0, flops_pm10=0.0), 1.0
+    quality = Quality(
+        samples=round(len(errors) / (len(ratios) - 1)),
+        pm5=float(np.mean(errors <= 0.05)),
+        pm10=float(np.mean(errors <= 0.10)),
+        rmspe=float(np.sqrt(np.mean(np.square(errors)))),
+        flops_pm10=float(np.mean(flops <= 0.10)),
+    )
+    return quality, float(np.quantile(errors, 2 / 3))
+
+
+def split(layers: Sequence[str], turn: int) -> npt.NDArray[np.bool_]:
+    """Return which samples are held out: all of about 30 % of the layers.
+
+    Args:
+        layers: [samples] Equal names for samples of one layer.
         turn: Number of the split.
     """
-    away = split(groups, turn)
-    held = away & ~is_chosen
-    if held.any():
-        return held, ~away
-    others = np.flatnonzero(~is_chosen) if not is_chosen.all() else np.arange(len(groups))
-    held[others[split([groups[int(place)] for place in others], turn)]] = True
-    if not held.any() and len(groups) > 1:  # of one or two, a share rounds to none
-        held[others[0]] = True
-    return held, ~held
+    distinct = sorted(set(layers))
+    chosen = np.random.default_rng(turn).permutation(len(distinct))[
+        : max(1, round(_HELD_OUT * len(distinct)))
+    ]
+    names = {distinct[place] for place in chosen}
+    return np.array([layer in names for layer in layers])
 
 
-def split(groups: Sequence[str], turn: int = 0) -> npt.NDArray[np.bool_]:
-    """Return which samples are held out: about 30 %, whole layers where there are enough of them.
+def fit_model(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearModel:
+    """Return the model that `fit_linear` finds, over features of these names."""
+    coefficients = fit_linear(values, us).tolist()
+    return LinearModel({name: us for name, us in zip(names, coefficients, strict=True) if us})
+
+
+def fit_linear(values: FloatMatrix, us: Times) -> Times:
+    """Return the coefficients [features] of least absolute relative error, none of them negative.
 
     Args:
-        groups: As in `fit_row`.
-        turn: Number of the split, others of which hold others out.
+        values: [samples, features]
+        us: [samples] Measured times.
+
+    Raises:
+        ProfileError: scikit-learn is not installed.
     """
-    distinct = sorted(set(groups))
-    rng = np.random.default_rng(turn)
-    if len(distinct) >= 8:
-        chosen = rng.permutation(len(distinct))[: round(HELD_OUT * len(distinct))]
-        names = {distinct[place] for place in chosen}
-        held = np.array([group in names for group in groups])
-        if 0.15 <= held.mean() <= 0.45:
-            return held
-    held = np.zeros(len(groups), bool)
-    held[rng.permutation(len(groups))[: round(HELD_OUT * len(groups))]] = True
-    return held
+    relative = values / us[:, None]
+    scales = np.maximum(np.sqrt(np.square(relative).sum(axis=0)), 1e-300)
+    scaled, weights = relative / scales, np.ones(len(us))
+    ridge = np.sqrt(_RIDGE) * np.eye(values.shape[1])
+    solution = np.zeros(values.shape[1])
+    for _ in range(_ROUNDS):
+        matrix = np.concatenate([scaled * weights[:, None], ridge])
+        solution = solve_non_negative(matrix, np.concatenate([weights, np.zeros(len(ridge))]))
+        weights = 1 / np.sqrt(np.maximum(np.abs(scaled @ solution - 1), _LEAST_ERROR))
+        weights /= np.sqrt(np.mean(np.square(weights)))
+    return np.asarray(solution / scales)
 
 
-def share_within(predicted: Times, measured: Times, error: float) -> float:
-    """Return the share of predictions whose relative error is at most ``error``; 0 of nothing."""
-    return float(np.mean(np.abs(predicted / measured - 1) <= error)) if len(measured) else 0.0
+def check_installed() -> None:
+    """Raise an error when scikit-learn is missing, or return silently; a session never needs it.
+
+    Raises:
+        ProfileError: It is.
+    """
+    if LinearRegression is None:
+        raise ProfileError(
+            "scikit-learn: got no such package, expected what fits latency models; "
+            "run `pip install codl[profile]`"
+        )
+
+
+def solve_non_negative(matrix: FloatMatrix, target: Times) -> Times:
+    """Return x >= 0 that makes |matrix x - target| least.
+
+    Raises:
+        ProfileError: scikit-learn is not installed.
+    """
+    check_installed()
+    fit = LinearRegression(positive=True, fit_intercept=False)
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # a third of its time
+        return np.asarray(fit.fit(matrix, target).coef_)

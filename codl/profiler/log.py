@@ -14,7 +14,7 @@ from codl.cache.journal import Journal, read_journal
 from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
 
-_METHOD = 13
+_METHOD = 14
 """What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
@@ -28,7 +28,7 @@ class Sample:
     """Of the case."""
     row: str
     digest: str
-    """Of the row's launches as they were then; what predictors count in them may change."""
+    """Of the preprocessed kernel as it was then."""
     layer: Mapping[str, Any]
     """As in a workload file."""
     parameters: Mapping[str, int]
@@ -49,7 +49,7 @@ class Sample:
     are_constants_far: bool = False
     """Whether they came from memory, and not from a cache that cores share."""
     is_chosen: bool = False
-    """Whether the case was chosen because its like were predicted badly: it teaches, and examines nobody."""
+    """Whether the case was chosen because its like were predicted badly: it teaches, and is not held out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

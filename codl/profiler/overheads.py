@@ -18,9 +18,9 @@ from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
 from codl.latency.linear import LinearModel
+from codl.profiler.fit import fit_model
 from codl.profiler.guard import Guard
 from codl.profiler.log import Overhead
-from codl.profiler.regression import fit_linear
 from codl.profiler.watch import Watch
 
 _FEW, _MANY = 16, 40
@@ -117,7 +117,7 @@ def measure_copies(device: Device) -> dict[str, LinearModel]:
         values.append((1.0, float(region.size * FLOAT_BYTES), float(count_runs(region, tensor))))
         for name in rows:
             times[name].append(taken.median(name) * _US)
-    return {name: fit_linear(_COPY_FEATURES, np.array(values), np.array(us)) for name, us in times.items()}
+    return {name: fit_model(_COPY_FEATURES, np.array(values), np.array(us)) for name, us in times.items()}
 
 
 def measure_maps(device: Device) -> dict[str, LinearModel]:
@@ -144,9 +144,7 @@ def measure_maps(device: Device) -> dict[str, LinearModel]:
         values.append((1.0, float(held.size_bytes)))
         for name, seconds in taken.items():
             times[name].append(float(np.median(seconds)) * _US)
-    return {
-        name: fit_linear(("calls", "bytes"), np.array(values), np.array(us)) for name, us in times.items()
-    }
+    return {name: fit_model(("calls", "bytes"), np.array(values), np.array(us)) for name, us in times.items()}
 
 
 def _time(device: Device, call: Callable[[], object]) -> Row:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from codl.profiler.effects import TO_DEVIATION
-
+TO_DEVIATION = 1.4826
+"""From the median of absolute deviations to the standard deviation of a normal distribution."""
 _WORST = 1.65
 """Beyond this many times of a quiet one a guard was interrupted itself: kernels rise with it up to there.
 

@@ -7,9 +7,8 @@ from itertools import chain
 import numpy as np
 
 from codl.profiler.log import Sample
-from codl.profiler.samples import restore_case
+from codl.profiler.samples import UNSETTLED, find_spreads, restore_case
 from codl.profiler.survey import Task
-from codl.profiler.training import UNSETTLED, find_spreads
 from codl.profiler.workload import RowWork
 
 _EVERY = 8

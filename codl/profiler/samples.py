@@ -1,41 +1,55 @@
-"""What samples are of, in the words of predictors: the case that was measured, and its features."""
+"""Samples in the words of latency models: their time, their features, the case that was measured."""
 
-from codl.catalog.layers import Layer, parse_layer
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from codl.catalog.layers import parse_layer
 from codl.catalog.spec import Implementation, Selection
 from codl.ir.boxes import Boxes, Region
-from codl.latency.amounts.crossing import find_crossing
-from codl.latency.amounts.epilogues import Epilogues
-from codl.latency.features import Features, extract_features
+from codl.latency.epilogues import Epilogues
+from codl.latency.features import FEATURES, FloatMatrix, extract_features
+from codl.latency.profile import COMPUTE, MEMORY, digest_kernel
 from codl.machine import DeviceInfo
 from codl.profiler.case import Case
 from codl.profiler.log import Sample
 
+UNSETTLED = 0.025
+"""Standard error, relative, of a time beyond which it is measured once more."""
 
-def describe_boxes(
-    layer: Layer, selection: Selection, out: Boxes, info: DeviceInfo, *, are_constants_far: bool = False
-) -> Features:
-    """Return the features of boxes of a layer's output.
 
-    Args:
-        layer: The layer.
-        selection: What computes it.
-        out: The boxes.
-        info: The device.
-        are_constants_far: Whether the layer's constants come from memory.
+def find_time_us(sample: Sample, references: Mapping[str, float]) -> float:
+    """Return a sample's time, corrected for background load by the reference that is limited by the same.
+
+    Where memory limits a part of it, the ratios to both references count, by their logarithms.
     """
-    graph = layer.make_graph()
-    node = graph.nodes[-1]
-    batches = selection.implementation.describe(node, graph, out, info, selection.parameters)
-    crossing = find_crossing(node, graph, out)
-    epilogues = Epilogues.of(layer.epilogue)
-    return extract_features(
-        batches,
-        selection.parameters,
-        info,
-        epilogues=epilogues,
-        crossing=crossing,
-        far_share=float(are_constants_far),
-    )
+    times = {name: sample.ratios[name] * references[name] for name in (COMPUTE, MEMORY)}
+    return float(times[COMPUTE] ** (1 - sample.memory_share) * times[MEMORY] ** sample.memory_share)
+
+
+def describe_samples(samples: Sequence[Sample], row: Implementation, info: DeviceInfo) -> FloatMatrix:
+    """Return the features of samples of one kernel, [samples, features]."""
+    groups: dict[str, list[int]] = {}
+    for place, sample in enumerate(samples):
+        told = (sample.layer, sorted(sample.parameters.items()), sample.are_constants_far)
+        groups.setdefault(json.dumps(told), []).append(place)
+    values = np.zeros((len(samples), len(FEATURES)))
+    for places in groups.values():
+        first = samples[places[0]]
+        layer = parse_layer(first.layer)
+        graph = layer.make_graph()
+        boxes = Boxes.of([Region(samples[place].begin, samples[place].end) for place in places])
+        batches = row.describe(graph.nodes[-1], graph, boxes, info, first.parameters)
+        found = extract_features(
+            batches,
+            first.parameters,
+            info,
+            epilogues=Epilogues.of(layer.epilogue),
+            far_share=float(first.are_constants_far),
+        )
+        values[places] = found.values
+    return values
 
 
 def restore_case(sample: Sample, row: Implementation) -> Case:
@@ -46,3 +60,30 @@ def restore_case(sample: Sample, row: Implementation) -> Case:
         region=Region(sample.begin, sample.end),
         are_constants_far=sample.are_constants_far,
     )
+
+
+def keep_valid(samples: Sequence[Sample], rows: Mapping[str, Implementation]) -> list[Sample]:
+    """Return the samples of kernels that are still what they were."""
+    known = {name: digest_kernel(row) for name, row in rows.items()}
+    return [sample for sample in samples if known.get(sample.row) == sample.digest]
+
+
+def find_spreads(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return by case the least standard error of its samples, relative."""
+    least: dict[str, float] = {}
+    for sample in samples:
+        least[sample.key] = min(least.get(sample.key, sample.spread), sample.spread)
+    return least
+
+
+def find_repeatability(samples: Sequence[Sample], references: Mapping[str, float]) -> float | None:
+    """Return the share of cases measured twice that came out within 10 %; None when there were none."""
+    first = {sample.key: sample for sample in reversed(samples) if sample.repeat_of is None}
+    pairs = [
+        (find_time_us(first[sample.key], references), find_time_us(sample, references))
+        for sample in samples
+        if sample.repeat_of is not None and sample.key in first
+    ]
+    if not pairs:
+        return None
+    return sum(abs(again / before - 1) <= 0.10 for before, again in pairs) / len(pairs)

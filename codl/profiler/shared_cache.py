@@ -14,7 +14,7 @@ _LOOKS = 9
 _LEAST_GAIN = 1.2
 """By how much a cache that counts is faster than memory."""
 _HALF_MISSED = 1.5
-"""Walks so many times as long as a cache holds miss it half of the time, see `latency.amounts.far`."""
+"""Walks so many times as long as a cache holds miss it half of the time, see `Predictor.find_far_share`."""
 
 
 def measure_shared_cache(device: Device, *, looks: int = _LOOKS) -> int:

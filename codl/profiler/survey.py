@@ -16,7 +16,7 @@ from codl.devices.opencl import Device
 from codl.devices.pools import ActivationPool, ConstantPool
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
-from codl.latency.profile import COMPUTE, MEMORY, digest_launches
+from codl.latency.profile import COMPUTE, MEMORY, digest_kernel
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.guard import Guard, Play
 from codl.profiler.log import Sample
@@ -285,7 +285,7 @@ class Survey:
         return Sample(
             key=case.key,
             row=row.name,
-            digest=digest_launches(row),
+            digest=digest_kernel(row),
             layer=json.loads(case.layer.key),
             parameters=dict(case.selection.parameters),
             begin=case.region.begin,
@@ -309,12 +309,3 @@ def find_distance(known: Mapping[str, float]) -> float:
 def count_walk(memory_bytes: float) -> int:
     """Return how far so much is to walk: 0 up to some 100 KB, 1 more for each four times as many bytes."""
     return max(0, round(memory_bytes).bit_length() // 2 - _NO_WALK)
-
-
-def find_time_us(sample: Sample, references: Mapping[str, float]) -> float:
-    """Return a sample's time in a quiet minute: by the reference that is limited by what limits it.
-
-    Where memory limits a part of it, the ratios to both references count, by their logarithms.
-    """
-    times = {name: sample.ratios[name] * references[name] for name in (COMPUTE, MEMORY)}
-    return float(times[COMPUTE] ** (1 - sample.memory_share) * times[MEMORY] ** sample.memory_share)

@@ -29,8 +29,8 @@ class Part:
     """While other devices work on the same step."""
     uncertainty: float | None = None
     """Typical relative error of the prediction."""
-    is_extrapolated: bool = False
-    """Whether it is unlike all that was measured for the prediction."""
+    is_estimated: bool = False
+    """Whether its kernel was not measured, or only on smaller work."""
     measured_us: Us = None
 
 

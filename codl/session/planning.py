@@ -33,7 +33,6 @@ from codl.session.predictors import (
     find_named_predictors,
     find_predictors,
     load_predictors,
-    say_once,
 )
 from codl.session.ranking import select_default_devices
 
@@ -138,16 +137,12 @@ def _pause_collector() -> Iterator[None]:
 
 
 def predict_plan(plan: Plan, graph: Graph, predictors: Sequence[Predictor]) -> Plan:
-    """Return a sound plan with predictions if its devices' profiles know all that it does, else as it is."""
+    """Return a sound plan with predictions if there are predictors of all its devices, else as it is."""
     known = {predictor.info.name: predictor for predictor in predictors}
     if not set(plan.devices) <= set(known):
         return plan
     infos = [known[name].info for name in plan.devices]
-    try:
-        return price_plan(plan, graph, predictors, arrange(infos))
-    except ProfileError as error:
-        _LOG.info("no prediction: %s", error)
-        return plan
+    return price_plan(plan, graph, predictors, arrange(infos))
 
 
 def check_planner(planner: str, devices: Sequence[str], known: Container[str] = ()) -> None:
@@ -253,14 +248,12 @@ class PlanRequest:
     max_chain_length: int = 8
     predictors: tuple[Predictor, ...] = ()
     """What is known of the devices."""
-    is_default: bool = False
-    """Whether nobody asked for the planner: where profiles do not suffice for it, one device does all."""
 
     @property
     def is_borrowed(self) -> bool:
-        """Whether plans rest on what was measured elsewhere: they are measured before they are believed."""
+        """Whether plans rest on no measurement of the devices' kernels: they are measured first."""
         return self.planner in PROFILED and any(
-            predictor.profile.origin is Origin.BORROWED for predictor in self.predictors
+            predictor.profile.origin in (Origin.BORROWED, Origin.ESTIMATED) for predictor in self.predictors
         )
 
     def rank(self, graph: Graph) -> Sequence[Plan]:
@@ -269,13 +262,7 @@ class PlanRequest:
             return [self.plan]
         if self.planner not in PROFILED:
             return self._make(graph)
-        try:
-            return remember_plans(graph, self.tell(), lambda: self._make(graph))
-        except ProfileError as error:  # a kernel that no profile knows, or an older one
-            if not self.is_default:
-                raise
-            say_once(f"{self.devices[0]} does all the work: {error}")
-            return [plan_single(graph, device=self.devices[0], devices=self.devices)]
+        return remember_plans(graph, self.tell(), lambda: self._make(graph))
 
     def tell(self) -> Mapping[str, Any]:
         """Return all that plans of a graph depend on."""
@@ -354,5 +341,4 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
         axes=None if options.axes is None else tuple(options.axes),
         max_chain_length=options.max_chain_length,
         predictors=predictors,
-        is_default=options.planner is None,
     )

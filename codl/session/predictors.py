@@ -13,42 +13,34 @@ from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceProfile
 from codl.latency.store import find_profiles_named
 from codl.machine import DeviceInfo
-from codl.profiler.first_use import find_profiles, is_known
+from codl.profiler.first_use import find_profiles
 
 _LOG = logging.getLogger(__name__)
 
 
 def find_predictors(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...]:
-    """Return the predictors of all devices that have a profile or can borrow one, which may take seconds.
+    """Return the predictors of devices: by their profiles, or by what was measured of them at first use.
 
     Raises:
         DeviceError: A device that had to be measured failed.
         ProfileError: A profile of the user's own is broken or was measured with another driver.
     """
     profiles = find_profiles(infos)
-    return tuple(_make_predictor(profiles[info.name], info) for info in infos if info.name in profiles)
+    return tuple(_make_predictor(profiles[info.name], info) for info in infos)
 
 
 def find_default_predictors(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...]:
-    """Return the predictors of devices that all have a profile or can borrow one, else none.
+    """Return the predictors of devices that may work together, none of a single device.
 
-    What a borrowed profile lacks is measured, which takes a minute, once. Nothing is measured where one of
-    the devices cannot borrow either: then a line in the log says what would let the devices work together.
+    A profile of the user's own that cannot be used leaves the work to one device, as a line in the log says.
     """
     if len(infos) < 2:
         return ()
     try:
-        unknown = [info.name for info in infos if not is_known(info)]
-        if not unknown:
-            return find_predictors(infos)
-        reason = f"codl knows no profile of {', '.join(unknown)}"
+        return find_predictors(infos)
     except ProfileError as error:
-        reason = str(error)
-    say_once(
-        f"{infos[0].name} does all the work of {', '.join(info.name for info in infos)}: {reason}; "
-        "run `codl profile`"
-    )
-    return ()
+        say_once(f"{infos[0].name} does all the work of {', '.join(info.name for info in infos)}: {error}")
+        return ()
 
 
 def find_named_predictors(names: Sequence[str]) -> tuple[Predictor, ...]:
@@ -61,17 +53,17 @@ def find_named_predictors(names: Sequence[str]) -> tuple[Predictor, ...]:
     for name in names:
         profiles = find_profiles_named(name)
         if len(profiles) > 1:
-            facts = ", ".join(f"{one.info.device_name} with {one.info.units} units" for one in profiles)
+            facts = ", ".join(f"{one.info.units} units of {one.info.vector_width} lanes" for one in profiles)
             raise ProfileError(
                 f"profile of {name}: got {len(profiles)} of that name ({facts}), expected one; "
-                "name their folders (`codl plan --profiles A,B`)"
+                "name their files (`codl plan --profiles A,B`)"
             )
         found += [_make_predictor(profile, profile.info) for profile in profiles]
     return tuple(found)
 
 
 def load_predictors(paths: Sequence[str | os.PathLike[str]]) -> tuple[Predictor, ...]:
-    """Return the predictors in some folders of profiles, each of which one of its files may stand for.
+    """Return the predictors of some profiles, given by their files or folders.
 
     Raises:
         ProfileError: One holds no sane profile, or two are of the same device.

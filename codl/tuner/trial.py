@@ -19,7 +19,7 @@ from codl.devices.pages import allocate_host
 from codl.devices.pools import ActivationPool, ConstantPool
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph
 from codl.ir.regions import Region
-from codl.latency.amounts.traffic import count_constants
+from codl.latency.features import count_constants
 
 _MOST_PACKED = 3
 """Layouts of constants kept at a time; those of a large matrix product are hundreds of MiB."""

@@ -1,6 +1,7 @@
 // moments_combine__buffer: dst[n, 0, 0, c] = factor = scale[c] / sqrt(variance + epsilon)
 //                          dst[n, 0, 1, c] = shift[c] - mean * factor
-// with mean and variance over all rows of src, merged in ascending order.
+// with mean and variance over all rows of src, merged in ascending order. Where all values are equal the factor is 0
+// (NaN of a scale that is not finite): the summand is then exactly the shift.
 //
 // Arguments
 //   dst     float, kernel dimensions (n, 1, 2, c), any strides; the box is written, nothing else
@@ -28,7 +29,8 @@
             deviations = fma(apart * apart, (T)(length * (float)k * share), deviations);          \
         }                                                                                         \
         const T variance = deviations / (T)(length * (float)height);                              \
-        const T factor = LOAD(at_scale) / sqrt(variance + (T)(epsilon));                          \
+        const T slope = LOAD(at_scale) / sqrt(variance + (T)(epsilon));                           \
+        const T factor = deviations == (T)(0.0f) ? slope * (T)(0.0f) : slope;                     \
         if (w_begin == 0) STORE(factor, (y));                                                     \
         if (w_begin + w_count == 2)                                                               \
             STORE(fma(-mean, factor, LOAD(at_shift)), (y) + (w_count - 1) * dst_w);               \

@@ -1,7 +1,8 @@
 // moments_rows__buffer: dst[n, h, 0, c] = mean over w of src[n, h, w, c]
 //                       dst[n, h, 1, c] = sum over w of (src[n, h, w, c] - mean)^2
 //
-// Two passes over a row, one chain of additions an output, w ascending.
+// Two passes over a row, one chain of additions an output, w ascending. What is added up first are differences from
+// the row's first element: the mean of equal values is that value, and their deviations are 0.
 //
 // Arguments
 //   dst     float, kernel dimensions (n, h, 2, c), any strides; the box is written, nothing else
@@ -23,9 +24,10 @@
 // Moments of the columns (T lanes each) at x, stored at y; the box may hold one of both alone.
 #define MOMENTS(T, LOAD, STORE, x, y)                                 \
     {                                                                 \
+        const T first = LOAD(x);                                      \
         T sum = (T)(0.0f), deviations = (T)(0.0f);                    \
-        for (int w = 0; w < width; ++w) sum += LOAD((x) + w * src_w); \
-        const T mean = sum / (T)(width);                              \
+        for (int w = 1; w < width; ++w) sum += LOAD((x) + w * src_w) - first; \
+        const T mean = first + sum / (T)(width);                      \
         for (int w = 0; w < width; ++w) {                             \
             const T deviation = LOAD((x) + w * src_w) - mean;         \
             deviations = fma(deviation, deviation, deviations);       \
@@ -36,12 +38,14 @@
 // The same of two vectors side by side: two chains of additions hide each other's waits.
 #define MOMENTS_OF_PAIR(x, y)                                               \
     {                                                                       \
+        const VEC first_0 = VLOAD(x), first_1 = VLOAD((x) + VECTOR);        \
         VEC sum_0 = (VEC)(0.0f), sum_1 = sum_0;                             \
-        for (int w = 0; w < width; ++w) {                                   \
-            sum_0 += VLOAD((x) + w * src_w);                                \
-            sum_1 += VLOAD((x) + w * src_w + VECTOR);                       \
+        for (int w = 1; w < width; ++w) {                                   \
+            sum_0 += VLOAD((x) + w * src_w) - first_0;                      \
+            sum_1 += VLOAD((x) + w * src_w + VECTOR) - first_1;             \
         }                                                                   \
-        const VEC mean_0 = sum_0 / (VEC)(width), mean_1 = sum_1 / (VEC)(width); \
+        const VEC mean_0 = first_0 + sum_0 / (VEC)(width);                  \
+        const VEC mean_1 = first_1 + sum_1 / (VEC)(width);                  \
         VEC deviations_0 = (VEC)(0.0f), deviations_1 = deviations_0;        \
         for (int w = 0; w < width; ++w) {                                   \
             const VEC deviation_0 = VLOAD((x) + w * src_w) - mean_0;        \

@@ -66,6 +66,18 @@ def test_faster_kernel_is_found_and_advised() -> None:
     assert any("codl tune" in line for line in assess(inspect(graph), graph, slow).advice)
 
 
+def test_kernels_that_were_not_measured_bound_nothing() -> None:
+    graph = NODES["conv-in-tiles"].graph
+    chosen = list_layers(graph, PREDICTORS)[0].kernels[0].kernel
+    for one in PREDICTORS:
+        rows = {chosen: one.profile.rows[chosen]}
+        known = slow_down(Predictor(replace(one.profile, rows=rows), one.info), chosen)
+
+        (layer,) = list_layers(graph, [known])
+
+        assert [kernel.best_kernel for kernel in layer.kernels] == [chosen]
+
+
 def slow_down(predictor: Predictor, kernel: str) -> Predictor:
     """Return a device on which a kernel takes ten times as long."""
     rows = {

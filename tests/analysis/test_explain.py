@@ -1,9 +1,12 @@
 """Explanations: what is told of operators, steps and the whole adds up to the plan's own price."""
 
+from dataclasses import replace
+
 import pytest
 
 from codl.analysis.explain import explain_plan
 from codl.ir.boxes import Boxes
+from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.sharing import Sharing, arrange_alike
 from tests.graphs import host_between, residual_block
@@ -77,6 +80,28 @@ def test_alternative_costs_its_longest_part_its_sharing_and_a_meeting() -> None:
         meeting = 50.0 if is_split else 0.0
         assert way.sync_us == meeting
         assert way.total_us == pytest.approx(max(us or 0.0 for us in way.compute_us) + meeting)
+
+
+def test_estimates_are_marked_and_counted() -> None:
+    poor = tuple(
+        Predictor(replace(one.profile, rows={}), one.info) if one.info.name == "left" else one
+        for one in PREDICTORS
+    )
+    plan = plan_even(GRAPH, devices=NAMES)
+
+    found = explain_plan(plan, GRAPH, poor, arrange_alike(Sharing.COHERENT, 2))
+
+    parts = [part for operator in found.operators for part in operator.parts]
+    assert {part.device for part in parts if part.is_estimated} == {"left"}
+    assert {part.device for part in parts if not part.is_estimated} == {"right"}
+    assert all((part.predicted_us or 0.0) > 0 for part in parts)
+    known, guessed = (
+        {part.uncertainty for part in parts if part.is_estimated == is_estimated}
+        for is_estimated in (False, True)
+    )
+    assert max(one or 0.0 for one in known) < min(one or 0.0 for one in guessed)
+    count = sum(part.is_estimated for part in parts)
+    assert any(note.startswith(f"{count} of {len(parts)} predictions are estimates") for note in found.notes)
 
 
 def test_everything_is_told_without_profiles_but_times() -> None:

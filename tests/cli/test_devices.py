@@ -27,7 +27,9 @@ def test_lists_devices_as_a_plain_table() -> None:
     assert done.returncode == 0
     assert header.split() == ["name", "kind", "driver", "units", "memory", "sharing", "profile"]
     assert rows
-    state = r"none|measured \d{4}-\d\d-\d\d(, \d+ stale)?|borrowed from .+"
+    state = (
+        r"measured \d{4}-\d\d-\d\d(, \d+ stale)?|shipped, scaled at first use|none, estimated at first use"
+    )
     assert all(re.fullmatch(state, row[header.index("profile") :].strip()) for row in rows)
 
 

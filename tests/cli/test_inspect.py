@@ -12,7 +12,7 @@ from tests.exactness import DEVICES
 from tests.processes import ROOT
 
 SIMULATED = ",".join(
-    str(ROOT / "profiles" / "simulated" / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu")
+    str(ROOT / "profiles" / "simulated" / f"snapdragon-855-{kind}.json") for kind in ("cpu", "gpu")
 )
 PREDICTED = ("--profiles", SIMULATED, "--planner", "even", "--max-chain", "3")
 BARE = ("--devices", "left-cpu,right-gpu", "--planner", "even", "--max-chain", "3")

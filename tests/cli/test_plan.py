@@ -134,7 +134,9 @@ def test_devices_without_a_planner_are_planned_as_a_session_plans_them(
     assert plan.planner == f"single:{DEVICES[0]}"
 
 
-SIMULATED = ",".join(str(profiles_dir() / "simulated" / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu"))
+SIMULATED = ",".join(
+    str(profiles_dir() / "simulated" / f"snapdragon-855-{kind}.json") for kind in ("cpu", "gpu")
+)
 
 
 @pytest.mark.usefixtures("own_sharing")

@@ -11,16 +11,15 @@ from codl.catalog.table import PAIRS
 from codl.cli.flags import parse_seconds
 from codl.cli.main import main
 from codl.devices.drivers import OpenedDevice
-from codl.latency.files import DEVICE_FILE, load_profile, save_profile
+from codl.latency.files import load_profile, save_profile
 from codl.latency.profile import DeviceKey
-from codl.latency.store import user_folder
+from codl.latency.store import user_path
 from codl.profiler.log import claim_machine, name_log
 from codl.profiler.workload import load_pairs, share_out
 from tests.latency.profiles import make_profile
 from tests.profiler.layers import small_layers
 
 FIGURES = {"name", "samples", "pm5", "pm10", "rmspe", "flops_pm10", "device"}
-KNOWN_FIGURES = {"known_samples", "known_pm5", "known_pm10", "known_rmspe"}
 
 
 @pytest.fixture
@@ -64,11 +63,11 @@ def test_profile_is_measured_reported_and_found(
 
     assert told["implementations"]
     for row in told["implementations"]:
-        assert set(row) == FIGURES | KNOWN_FIGURES
+        assert set(row) == FIGURES
         assert all(0 <= row[name] <= 1 for name in ("pm5", "pm10", "flops_pm10"))
     assert {"repeatability_pm10", "seconds", "devices"} <= set(told)
-    assert str(user_folder(info) / DEVICE_FILE) in err
-    assert load_profile(user_folder(info)).name == info.name
+    assert str(user_path(info)) in err
+    assert load_profile(user_path(info)).name == info.name
 
     assert main(["devices", "--json"]) == 0
     listed = {each["name"]: each for each in json.loads(capsys.readouterr().out)["devices"]}
@@ -93,9 +92,25 @@ def test_neighbours_are_reported_as_they_are_kept(
 
     told = json.loads(capsys.readouterr().out)["devices"]
     for each, info, other in zip(told, infos, infos[::-1], strict=True):
-        kept = load_profile(user_folder(info)).neighbours[other.name].meeting
+        kept = load_profile(user_path(info)).neighbours[other.name].meeting
         assert kept is not None
         assert each["neighbours"][other.name]["meeting"]["samples"] == kept.samples
+
+
+def test_profile_is_written_below_a_folder_on_demand(
+    cache: Path,
+    devices: tuple[OpenedDevice, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    info, folder = devices[0].info, tmp_path_factory.mktemp("profiles")
+    measure_little(monkeypatch)
+
+    assert main(["profile", "--devices", info.name, "--budget", "2s", "--output", str(folder), "--json"]) == 0
+
+    own = user_path(info)
+    assert load_profile(folder / own.parent.name / own.name).name == info.name
+    assert not own.exists()
 
 
 def test_unknown_device_is_told(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +120,7 @@ def test_unknown_device_is_told(cache: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("no_shipped_profiles")
-def test_stale_without_a_profile_is_told(
+def test_stale_without_a_profile_of_its_own_is_told(
     cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["profile", "--devices", devices[0].info.name, "--stale"]) == 2
@@ -116,9 +131,9 @@ def test_stale_without_a_profile_is_told(
 def test_broken_profile_is_shown_as_unusable(
     cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = user_folder(devices[0].info)
-    folder.mkdir(parents=True)
-    (folder / DEVICE_FILE).write_text("[" * 1000)
+    path = user_path(devices[0].info)
+    path.parent.mkdir(parents=True)
+    path.write_text("[" * 1000)
 
     assert main(["devices", "--json"]) == 0
 
@@ -135,12 +150,12 @@ def test_stale_renews_only_what_has_changed(
     info = devices[0].info
     fresh = make_profile(info)
     row = "elementwise_unary__buffer"
-    save_profile(fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), user_folder(info))
+    save_profile(fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), user_path(info))
     measure_little(monkeypatch)
 
     assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
 
-    renewed = load_profile(user_folder(info))
+    renewed = load_profile(user_path(info))
     assert renewed.find_stale() == ()
     assert renewed.rows[row].model != fresh.rows[row].model
     others = {name: one for name, one in renewed.rows.items() if name != row}
@@ -149,21 +164,6 @@ def test_stale_renews_only_what_has_changed(
     capsys.readouterr()
     assert main(["profile", "--devices", info.name, "--stale"]) == 0
     assert "no kernel has changed" in capsys.readouterr().err
-
-
-def test_stale_renews_what_was_measured_with_earlier_kernels(
-    cache: Path, devices: tuple[OpenedDevice, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = devices[0].info
-    fresh, row = make_profile(info), "elementwise_unary__buffer"
-    save_profile(fresh.with_rows({row: replace(fresh.rows[row], is_carried=True)}), user_folder(info))
-    measure_little(monkeypatch)
-
-    assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
-
-    renewed = load_profile(user_folder(info))
-    assert renewed.find_carried() == ()
-    assert renewed.rows[row].model != fresh.rows[row].model
 
 
 def test_stale_learns_rows_over_several_nodes_that_came_later(
@@ -176,42 +176,21 @@ def test_stale_learns_rows_over_several_nodes_that_came_later(
         pytest.skip(f"{info.name} computes no pair in one launch")
     old = make_profile(info)
     save_profile(
-        replace(old, rows={name: row for name, row in old.rows.items() if name != later}), user_folder(info)
+        replace(old, rows={name: row for name, row in old.rows.items() if name != later}), user_path(info)
     )
     monkeypatch.setattr("codl.cli.profiling.load_workload", tuple)
     monkeypatch.setattr("codl.cli.profiling.load_pairs", lambda: tuple(pairs))
 
     assert main(["profile", "--devices", info.name, "--stale", "--budget", "3s", "--json"]) == 0
 
-    assert later in load_profile(user_folder(info)).rows
-
-
-def test_stale_renews_a_shipped_profile_into_the_users_own(
-    cache: Path,
-    devices: tuple[OpenedDevice, ...],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    info = devices[0].info
-    fresh, row = make_profile(info), "elementwise_unary__buffer"
-    shipped = tmp_path_factory.mktemp("shipped")
-    save_profile(
-        fresh.with_rows({row: replace(fresh.rows[row], digest="0" * 32)}), shipped / user_folder(info).name
-    )
-    monkeypatch.setattr("codl.latency.store.profiles_dir", lambda: shipped)
-    measure_little(monkeypatch)
-
-    assert main(["profile", "--devices", info.name, "--stale", "--budget", "2s", "--json"]) == 0
-
-    assert load_profile(user_folder(info)).find_stale() == ()
+    assert later in load_profile(user_path(info)).rows
 
 
 def test_second_profiler_is_told(
     cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     info = devices[0].info
-    with claim_machine(user_folder(info).parent):
+    with claim_machine(user_path(info).parents[1]):
         assert main(["profile", "--devices", info.name, "--quick"]) == 2
 
     assert "another profiler at work" in capsys.readouterr().err
@@ -223,8 +202,8 @@ def test_full_disk_is_told(
     if not Path("/dev/full").exists():
         pytest.skip("there is no full disk to write to")
     info = devices[0].info
-    user_folder(info).mkdir(parents=True)
-    name_log(user_folder(info), DeviceKey.of(info)).symlink_to("/dev/full")
+    user_path(info).parent.mkdir(parents=True)
+    name_log(user_path(info).parent, DeviceKey.of(info)).symlink_to("/dev/full")
 
     assert main(["profile", "--devices", info.name, "--budget", "30s"]) == 2
 

@@ -21,7 +21,7 @@ from codl.frontend import load_graph
 from codl.frontend.graph_cache import read_graph
 from codl.frontend.graph_text import format_graph
 from codl.ir.graph import Graph
-from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
+from codl.latency.files import PROFILE_FILE, load_profile, save_profile
 from codl.partitioner.even import plan_even, plan_single
 from codl.plan.check import check_plan
 from codl.plan.steps import Plan
@@ -35,7 +35,6 @@ from tests.latency.profiles import make_profile
 KEPT = Path(__file__).parent / "kept"
 """Bytes that once raised something else, by reader."""
 _DEVICES = ("intel-cpu", "pocl-cpu")
-_MARK = b"\n---\n"
 _KEY = "0" * 64
 _PAGES = 2 * PAGE_BYTES
 _INFO = replace(device_info(16), name="here-cpu")
@@ -92,10 +91,8 @@ def make_plans() -> Iterator[bytes]:
 
 
 def read_profile(data: bytes, folder: Path) -> None:
-    """Read a profile of two files."""
-    device, _, predictors = data.partition(_MARK)
-    (folder / DEVICE_FILE).write_bytes(device)
-    (folder / PREDICTORS_FILE).write_bytes(predictors)
+    """Read a profile."""
+    (folder / PROFILE_FILE).write_bytes(data)
     load_profile(folder)
 
 
@@ -105,7 +102,7 @@ def make_profiles() -> Iterator[bytes]:
     rows = dict(list(profile.rows.items())[:3])
     with tempfile.TemporaryDirectory() as folder:
         save_profile(replace(profile, rows=rows), Path(folder))
-        yield _MARK.join((Path(folder) / name).read_bytes() for name in (DEVICE_FILE, PREDICTORS_FILE))
+        yield (Path(folder) / PROFILE_FILE).read_bytes()
 
 
 def read_kernels(data: bytes, folder: Path) -> None:

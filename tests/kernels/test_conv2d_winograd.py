@@ -16,7 +16,7 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph
 from codl.ir.ops import Conv2d, Epilogue
 from codl.ir.regions import Boxes, Region
-from codl.latency.features import Counting, extract_features
+from codl.latency.features import FEATURES, extract_features
 from tests.catalog.nodes import device_info
 from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import EPILOGUES, assert_right, cut, one_node_graph, run_node
@@ -340,15 +340,16 @@ def test_candidates_fit_the_grid_and_local_memory() -> None:
 
 
 @EACH_ROW
-@pytest.mark.parametrize(("tile", "points"), [(2, 16), (3, 36), (4, 36)])
-def test_features_count_all_points_of_a_tile(row: Implementation, tile: int, points: int) -> None:
+@pytest.mark.parametrize("tile", [2, 3, 4])
+def test_features_count_the_products_of_all_tiles(row: Implementation, tile: int) -> None:
     graph, _, reference = build(winograd(tile=(12, 12)))
     parameters, info = select(row, TILE=tile).parameters, device_info(16)
     batches = row.describe(graph.nodes[0], graph, Boxes.whole(reference.shape, 1), info, parameters)
     (products,) = (batch for batch in batches if "steps" in batch.units)
-    found = extract_features((products,), parameters, info, counting=Counting.ITEMS)
-    vectors = parameters["MR"] * parameters["NR"] // parameters["VECTOR"]
-    assert found.columns["transforms_back"] == products.units["tiles"] * vectors * points
+    found = dict(zip(FEATURES, extract_features((products,), parameters, info).values[0], strict=True))
+    vectors = parameters["NR"] // parameters["VECTOR"]
+    assert found["products"] == products.units["steps"] * parameters["MR"] * vectors
+    assert found["stores"] == products.units["tiles"] * parameters["MR"] * vectors
 
 
 @EACH_ROW

@@ -68,7 +68,9 @@ def combine_case(shape: Shape) -> Case:
         helper.make_node("ReduceMean", ["dd"], ["v"], axes=[2, 3]),
         helper.make_node("Add", ["v", "e"], ["ve"]),
         helper.make_node("Sqrt", ["ve"], ["r"]),
-        helper.make_node("Div", ["s", "r"], ["f"]),
+        helper.make_node("Div", ["s", "r"], ["q"]),
+        helper.make_node("Sign", ["v"], ["i"]),  # 0 of equal values
+        helper.make_node("Mul", ["q", "i"], ["f"]),
         helper.make_node("Mul", ["m", "f"], ["mf"]),
         helper.make_node("Sub", ["t", "mf"], ["b"]),
         helper.make_node("Concat", ["f", "b"], ["y"], axis=3),
@@ -162,6 +164,23 @@ def test_three_nodes_are_instance_normalization(device: Device, shape: Shape) ->
     factors = run_node(device, graph, {"m": moments, "s": scale, "t": shift})
     graph = one_node_graph(Normalize(), {"x": x, "f": factors}, shape)
     assert_right(device, graph, {"x": x, "f": factors}, reference)
+
+
+@pytest.mark.parametrize("channels", [1, 4, 19, 40])
+@pytest.mark.parametrize("width", [1, 7, 100])
+def test_equal_values_give_the_shift_exactly(device: Device, channels: int, width: int) -> None:
+    values, shift = random_array(channels, seed=3) * 100, random_array(channels, seed=2)
+    shape = (1, channels, 5, width)
+    x = np.broadcast_to(values.reshape(1, -1, 1, 1), shape).copy()
+
+    moments = run_node(device, one_node_graph(RowMoments(), {"x": x}, (*shape[:3], 2)), {"x": x})
+    feeds = {"m": moments, "s": random_array(channels, seed=1), "t": shift}
+    op = CombineMoments(epsilon=EPSILON, row_length=width)
+    factors = run_node(device, one_node_graph(op, feeds, (1, channels, 1, 2)), feeds)
+    feeds = {"x": x, "f": factors}
+    value = run_node(device, one_node_graph(Normalize(), feeds, shape), feeds)
+
+    assert np.array_equal(value, np.broadcast_to(shift.reshape(1, -1, 1, 1), shape))
 
 
 @pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)

@@ -10,7 +10,7 @@ from codl.latency.profile import (
     Neighbour,
     Quality,
     RowModel,
-    digest_implementation,
+    digest_kernel,
 )
 from codl.machine import DeviceInfo
 
@@ -18,20 +18,9 @@ QUALITY = Quality(samples=30, pm5=0.8, pm10=0.9, rmspe=0.07, flops_pm10=0.1)
 
 
 def make_profile(info: DeviceInfo) -> DeviceProfile:
-    """Return a profile of a device that takes 2 us a kernel and 1 us for each 1000 bytes it writes."""
-    stages = ("", "strided.", "transforms.", "steps.", "outputs.")
-    model = LinearModel(
-        features=tuple(f"{stage}{name}" for stage in stages for name in ("launches", "written")),
-        coefficients=(2.0, 1e-3) * len(stages),
-        low=(0.0, 0.0) * len(stages),
-        high=(1.0, 1e6) * len(stages),
-    )
-    copies = LinearModel(
-        features=("calls", "bytes", "rows"),
-        coefficients=(10.0, 1e-4, 0.01),
-        low=(1.0, 4.0, 1.0),
-        high=(1.0, 1e8, 1e4),
-    )
+    """Return a profile of a device that takes 2 us a launch and 1 us for each 1000 bytes a unit writes."""
+    model = LinearModel({"launches": 2.0, "outputs": 1e-3})
+    copies = LinearModel({"calls": 10.0, "bytes": 1e-4, "rows": 0.01})
     return DeviceProfile(
         info=info,
         date="2026-01-01T00:00:00+00:00",
@@ -43,7 +32,14 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
         launch_us=1.0,
         wait_us=11.0,
         rows={
-            row.name: RowModel(digest=digest_implementation(row), model=model, quality=QUALITY)
+            row.name: RowModel(
+                model=model,
+                digest=digest_kernel(row),
+                quality=QUALITY,
+                error=0.07,
+                flop_us=1e-4,
+                longest_us=1e6,
+            )
             for row in IMPLEMENTATIONS
         },
         sharing={"read": copies, "write": copies},

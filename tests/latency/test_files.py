@@ -8,86 +8,71 @@ from typing import Any
 
 import pytest
 
-from codl.assets import profiles_dir
 from codl.errors import ProfileError
-from codl.latency.features import Counting
-from codl.latency.files import DEVICE_FILE, PREDICTORS_FILE, load_profile, save_profile
-from codl.latency.known import Effect
+from codl.latency.files import PROFILE_FILE, load_profile, save_profile
+from codl.latency.linear import LinearModel
 from codl.latency.profile import Origin
 from tests.catalog.nodes import device_info
-from tests.latency.profiles import QUALITY, make_profile
+from tests.latency.profiles import make_profile
 
 ROW = "conv2d_gemm__buffer"
-MARK = "0123456abc"
-SHIPPED = sorted(file.parent for file in profiles_dir().rglob(PREDICTORS_FILE))
 Told = dict[str, Any]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def path(tmp_path: Path) -> Path:
     save_profile(make_profile(device_info(8)), tmp_path)
-    return tmp_path
+    return tmp_path / PROFILE_FILE
 
 
-def test_profile_survives_its_files(folder: Path) -> None:
+def test_profile_survives_its_file(path: Path) -> None:
     profile = make_profile(device_info(8))
 
-    assert load_profile(folder) == profile
-    assert load_profile(folder).fingerprint == profile.fingerprint
+    assert load_profile(path) == load_profile(path.parent) == profile
+    assert load_profile(path).fingerprint == profile.fingerprint
 
 
-def test_known_layers_survive_their_files(tmp_path: Path) -> None:
+def test_latency_model_survives_its_file(tmp_path: Path) -> None:
     profile = make_profile(device_info(8))
     row = replace(
-        profile.rows[ROW], layers={MARK: Effect(0.125, -0.25), "f" * 10: Effect(-0.5, -0.5)}, known=QUALITY
+        profile.rows[ROW],
+        model=LinearModel({"flops": 1.2345e-05, "launches": 0.5}),
+        digest="0123456789abcdef",
+        version=7,
+        error=0.125,
+        flop_us=0.0,
+        longest_us=1234.0,
     )
-    row = replace(row, doubt=0.25, known_doubt=0.0625, counting=Counting.WORK, is_carried=True)
-    taught = profile.with_rows({ROW: row})
+    taught = replace(profile.with_rows({ROW: row}), origin=Origin.ESTIMATED, neighbours={}, sharing={})
     save_profile(taught, tmp_path)
 
     assert load_profile(tmp_path) == taught
     assert taught.fingerprint != profile.fingerprint
 
 
-def test_layers_of_older_files_are_read(folder: Path) -> None:
-    path = folder / PREDICTORS_FILE
-    told = json.loads(path.read_text())
-    told["rows"][ROW]["layers"] = {MARK: 0.125, "f" * 10: -0.5}
-    path.write_text(json.dumps(told))
+def test_profile_takes_any_name_that_ends_in_json(tmp_path: Path) -> None:
+    save_profile(make_profile(device_info(8)), tmp_path / "below" / "avx2.json")
 
-    assert load_profile(folder).rows[ROW].layers == {MARK: Effect(0.125, 0.125), "f" * 10: Effect(-0.5, -0.5)}
+    assert [one.name for one in (tmp_path / "below").iterdir()] == ["avx2.json"]
+    assert load_profile(tmp_path / "below" / "avx2.json") == make_profile(device_info(8))
 
 
-def test_layers_with_one_number_for_all_slices_are_read(folder: Path) -> None:
-    path = folder / PREDICTORS_FILE
-    told = json.loads(path.read_text())
-    told["rows"][ROW]["layers"] = {"marks": MARK, "thousandths": [125]}
-    path.write_text(json.dumps(told))
+def test_features_that_take_no_time_are_left_out(tmp_path: Path) -> None:
+    profile = make_profile(device_info(8))
+    row = replace(profile.rows[ROW], model=LinearModel({"launches": 0.0, "flops": 1e-5}))
+    save_profile(profile.with_rows({ROW: row}), tmp_path)
 
-    assert load_profile(folder).rows[ROW].layers == {MARK: Effect(0.125, 0.125)}
-
-
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_shipped_profiles_are_of_the_present_kernels(folder: Path) -> None:
-    """Whoever edits a kernel or a feature measures anew, or renews digests where all features are equal."""
-    profile = load_profile(folder)
-    assert profile.origin is Origin.SIMULATED or profile.find_stale() == ()
+    assert load_profile(tmp_path).rows[ROW].model == LinearModel({"flops": 1e-5})
 
 
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_shipped_profiles_are_small(folder: Path) -> None:
-    assert sum((folder / name).stat().st_size for name in (DEVICE_FILE, PREDICTORS_FILE)) <= 64 << 10
+def test_profile_is_small(path: Path) -> None:
+    assert path.stat().st_size <= 16 << 10
 
 
-def test_profile_is_small(folder: Path) -> None:
-    assert sum((folder / name).stat().st_size for name in (DEVICE_FILE, PREDICTORS_FILE)) <= 64 << 10
+def test_no_temporary_file_stays(path: Path) -> None:
+    assert [one.name for one in path.parent.iterdir()] == [PROFILE_FILE]
 
 
-def test_no_temporary_file_stays(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {DEVICE_FILE, PREDICTORS_FILE}
-
-
-@pytest.mark.parametrize("name", [DEVICE_FILE, PREDICTORS_FILE])
 @pytest.mark.parametrize(
     "text",
     [
@@ -98,42 +83,40 @@ def test_no_temporary_file_stays(folder: Path) -> None:
         '{"schema": 99}',
         "[" * 100_000,
         '{"a":' * 100_000,
-        '{"schema": 1}',
-        '{"schema": 1, "launch_us": NaN}',
+        '{"schema": 2}',
+        '{"schema": 2, "launch_us": NaN}',
         "\0\0\0",
-        '{"schema": 1, "rows": {"x": Infinity}}',
+        '{"schema": 2, "rows": {"x": Infinity}}',
     ],
     ids=["empty", "no-json", "list", "null", "schema", "deep-list", "deep", "bare", "nan", "zeros", "inf"],
 )
-def test_file_that_is_no_profile_is_refused(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(text)
+def test_file_that_is_no_profile_is_refused(path: Path, text: str) -> None:
+    path.write_text(text)
 
-    with pytest.raises(ProfileError, match=name):
-        load_profile(folder)
+    with pytest.raises(ProfileError, match=PROFILE_FILE):
+        load_profile(path)
 
 
-@pytest.mark.parametrize("name", [DEVICE_FILE, PREDICTORS_FILE])
-def test_missing_file_is_told_with_the_command(folder: Path, name: str) -> None:
-    (folder / name).unlink()
+def test_missing_file_is_told_with_the_command(path: Path) -> None:
+    path.unlink()
 
     with pytest.raises(ProfileError, match="run `codl profile`"):
-        load_profile(folder)
+        load_profile(path)
 
 
-def test_bytes_that_are_no_text_are_refused(folder: Path) -> None:
-    (folder / DEVICE_FILE).write_bytes(b'{"schema": "\xff\xfe"}')
+def test_bytes_that_are_no_text_are_refused(path: Path) -> None:
+    path.write_bytes(b'{"schema": "\xff\xfe"}')
 
-    with pytest.raises(ProfileError, match=DEVICE_FILE):
-        load_profile(folder)
+    with pytest.raises(ProfileError, match=PROFILE_FILE):
+        load_profile(path)
 
 
-@pytest.mark.parametrize("name", [DEVICE_FILE, PREDICTORS_FILE])
-def test_endless_file_is_refused(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    (folder / name).symlink_to("/dev/zero")
+def test_endless_file_is_refused(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
 
     with pytest.raises(ProfileError, match="no plain file"):
-        load_profile(folder)
+        load_profile(path)
 
 
 def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
@@ -149,63 +132,42 @@ def _set(*path: str | int, value: Any) -> Callable[[Told], None]:
 @pytest.mark.parametrize(
     "change",
     [
-        _set("rows", ROW, "us", value=[-1.0, 0.001]),
-        _set("rows", ROW, "us", value=[1e308, 0.001]),
-        _set("rows", ROW, "us", value=[1.0]),
-        _set("rows", ROW, "us", value=["1", 2]),
-        _set("rows", ROW, "us", value=[True, 2]),
-        _set("rows", ROW, "us", value=[0, 0]),
+        _set("rows", ROW, "us", value={"launches": -1.0}),
+        _set("rows", ROW, "us", value={"launches": 1e308}),
+        _set("rows", ROW, "us", value={"launches": "1"}),
+        _set("rows", ROW, "us", value={"launches": True}),
+        _set("rows", ROW, "us", value={"launches": [1.0]}),
+        _set("rows", ROW, "us", value={"launches": 0, "outputs": 0.0}),
+        _set("rows", ROW, "us", value={"launches": 10**400}),
+        _set("rows", ROW, "us", value={f"feature {place}": 1.0 for place in range(65)}),
+        _set("rows", ROW, "us", value={}),
+        _set("rows", ROW, "us", value=[1.0, 0.001]),
         _set("rows", ROW, "us", value=None),
-        _set("rows", ROW, "features", value=[]),
-        _set("rows", ROW, "features", value=["launches", "launches"]),
-        _set("rows", ROW, "features", value="launches"),
-        _set("rows", ROW, "features", value=[["launches"], "written"]),
-        _set("rows", ROW, "low", value=[0]),
-        _set("rows", ROW, "high", value={}),
         _set("rows", ROW, "digest", value=1),
+        _set("rows", ROW, "digest", value="0" * 1001),
+        _set("rows", ROW, "version", value=-1),
+        _set("rows", ROW, "version", value=1.0),
+        _set("rows", ROW, "version", value=True),
+        _set("rows", ROW, "version", value=None),
         _set("rows", ROW, "quality", "pm10", value=2),
+        _set("rows", ROW, "quality", "samples", value=-1),
+        _set("rows", ROW, "quality", "rmspe", value=None),
         _set("rows", ROW, "quality", value=[]),
-        _set("rows", ROW, "known_doubt", value=-0.1),
-        _set("rows", ROW, "counting", value="guesses"),
-        _set("rows", ROW, "counting", value=None),
-        _set("rows", ROW, "counting", value=["work"]),
-        _set("rows", ROW, "carried", value=1),
-        _set("rows", ROW, "carried", value="yes"),
-        _set("rows", ROW, "known", value=[]),
-        _set("rows", ROW, "known", value={"samples": 1}),
-        _set("rows", ROW, "layers", value=None),
-        _set("rows", ROW, "layers", value=[0.1]),
-        _set("rows", ROW, "layers", value={"not a mark": 0.1}),
-        _set("rows", ROW, "layers", value={MARK.upper(): 0.1}),
-        _set("rows", ROW, "layers", value={MARK: "0.1"}),
-        _set("rows", ROW, "layers", value={MARK: True}),
-        _set("rows", ROW, "layers", value={MARK: 1e308}),
-        _set("rows", ROW, "layers", value={MARK: -50}),
-        _set("rows", ROW, "layers", value={f"{place:010x}": 0.0 for place in range(5000)}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [1, 2]}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": None}),
-        _set("rows", ROW, "layers", value={"marks": MARK}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "cut_thousandths": [1]}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [1], "cut_thousandths": []}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [1], "cut_thousandths": [9999]}),
-        _set("rows", ROW, "layers", value={"marks": [MARK], "thousandths": [1]}),
-        _set("rows", ROW, "layers", value={"marks": MARK + MARK, "thousandths": [1, 2]}),
-        _set("rows", ROW, "layers", value={"marks": MARK[:-1], "thousandths": [1]}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [0.5]}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [True]}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [10**400]}),
-        _set("rows", ROW, "layers", value={"marks": MARK, "thousandths": [-50_000]}),
+        _set("rows", ROW, "error", value=-0.1),
+        _set("rows", ROW, "error", value=None),
+        _set("rows", ROW, "flop_us", value="fast"),
+        _set("rows", ROW, "flop_us", value=1e308),
+        _set("rows", ROW, "longest_us", value=-1),
         _set("rows", ROW, value=7),
         _set("rows", value=[]),
-        _set("device", "driver", value="another"),
-        _set("device", value=None),
+        _set("rows", value={f"row {place}": {} for place in range(1025)}),
     ],
 )
-def test_hostile_predictors_are_refused(folder: Path, change: Callable[[Told], None]) -> None:
-    _rewrite(folder / PREDICTORS_FILE, change)
+def test_hostile_latency_model_is_refused(path: Path, change: Callable[[Told], None]) -> None:
+    _rewrite(path, change)
 
     with pytest.raises(ProfileError, match="expected"):
-        load_profile(folder)
+        load_profile(path)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +199,7 @@ def test_hostile_predictors_are_refused(folder: Path, change: Callable[[Told], N
         _set("neighbours", "other-cpu", "host", "output_us", value=-0.1),
         _set("neighbours", "other-cpu", "handing_us", value=-1),
         _set("neighbours", "other-cpu", value=[]),
+        _set("device", value=None),
         _set("device", "name", value=None),
         _set("device", "kind", value="abacus"),
         _set("device", "has_images", value=1),
@@ -245,11 +208,11 @@ def test_hostile_predictors_are_refused(folder: Path, change: Callable[[Told], N
         _set("seconds", value=None),
     ],
 )
-def test_hostile_device_is_refused(folder: Path, change: Callable[[Told], None]) -> None:
-    _rewrite(folder / DEVICE_FILE, change)
+def test_hostile_device_is_refused(path: Path, change: Callable[[Told], None]) -> None:
+    _rewrite(path, change)
 
     with pytest.raises(ProfileError, match="expected"):
-        load_profile(folder)
+        load_profile(path)
 
 
 def test_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -1,16 +1,98 @@
-"""Profiles as values: what they are bound to."""
+"""What latency models are bound to: the code of a kernel, and the version of the features."""
+
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from codl.catalog.table import IMPLEMENTATIONS
+from codl.catalog.source import read_source
+from codl.catalog.spec import Implementation
+from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.latency import profile
-from codl.latency.profile import digest_implementation, digest_launches
+from codl.latency.features import VERSION
+from codl.latency.profile import digest_kernel
+from tests.catalog.nodes import device_info
+from tests.latency.profiles import make_profile
+
+ROW = IMPLEMENTATIONS[0]
 
 
-def test_samples_outlive_what_predictors_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = IMPLEMENTATIONS[0]
-    launches, predictor = digest_launches(row), digest_implementation(row)
-    monkeypatch.setattr(profile, "_COUNTING", profile._COUNTING[:-1])
+def digest_edited(row: Implementation, edit: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the digest of a kernel whose source is edited."""
+    profile._digest.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(profile, "read_source", lambda name: edit(read_source(name)))
+        found = digest_kernel(row)
+    profile._digest.cache_clear()
+    return found
 
-    assert digest_launches(row) == launches
-    assert digest_implementation(row) != predictor
+
+@pytest.mark.parametrize("row", [*IMPLEMENTATIONS, *PAIRS], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: "// A comment in front.\n" + text,
+        lambda text: "/* Over\n   two lines. */\n" + text,
+        lambda text: text.replace(";\n", ";  // said\n"),
+        lambda text: text.replace("\n", "\n\n"),
+        lambda text: text.replace("    ", "  "),
+        lambda text: text.replace(";\n", ";   \n"),
+    ],
+    ids=["line comment", "block comment", "comments behind", "empty lines", "indents", "trailing space"],
+)
+def test_comments_and_white_space_change_no_digest(
+    row: Implementation, edit: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert digest_edited(row, edit, monkeypatch) == digest_kernel(row)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text.replace("+=", "-=", 1) if "+=" in text else text.replace("=", "= 0 +", 1),
+        lambda text: text + "#define MORE 1\n",
+        lambda text: text[text.index("{") :],
+    ],
+    ids=["operator", "define", "less"],
+)
+def test_code_changes_the_digest(edit: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert digest_edited(ROW, edit, monkeypatch) != digest_kernel(ROW)
+
+
+def test_included_code_changes_the_digest() -> None:
+    assert "#include" not in read_source(ROW.source)
+    assert len({digest_kernel(row) for row in IMPLEMENTATIONS}) > len(IMPLEMENTATIONS) // 2
+
+
+def test_models_are_of_kernels_and_features_as_they_are() -> None:
+    row = make_profile(device_info(8)).rows[ROW.name]
+
+    assert row.is_of(ROW.name)
+    assert not replace(row, digest="0" * 16).is_of(ROW.name)
+    assert not replace(row, version=VERSION + 1).is_of(ROW.name)
+
+
+def test_stale_kernels_are_those_without_a_model_and_those_of_another_source() -> None:
+    fresh = make_profile(device_info(8))
+    changed, older, lost, *_ = (row.name for row in IMPLEMENTATIONS if row.suits(fresh.info))
+    rows = {name: row for name, row in fresh.rows.items() if name != lost}
+    rows[changed] = replace(rows[changed], digest="older")
+    rows[older] = replace(rows[older], version=VERSION - 1)
+
+    assert fresh.find_stale() == ()
+    assert set(replace(fresh, rows=rows).find_stale()) == {changed, older, lost}
+
+
+def test_fingerprint_tells_profiles_apart() -> None:
+    one = make_profile(device_info(8))
+    row = one.rows[ROW.name]
+
+    others = [
+        replace(one, wait_us=one.wait_us + 1),
+        one.with_rows({ROW.name: replace(row, model=row.model.scaled({}, 2.0))}),
+        one.with_rows({ROW.name: replace(row, version=VERSION + 1)}),
+        replace(one, neighbours={}),
+    ]
+
+    assert len({profile.fingerprint for profile in (one, *others)}) == 5
+    assert replace(one, date="another").fingerprint == one.fingerprint

@@ -20,7 +20,7 @@ def make_predictors(
     meeting_p95_us: float | None = None,
     signal_us: float | None = None,
     slowdown: float = 1.0,
-    rmspe: float = 0.07,
+    error: float = 0.07,
     coherence: Coherence | None = None,
     host: HostCoherence | None = None,
     handing_us: float = 0.0,
@@ -34,7 +34,7 @@ def make_predictors(
         meeting_p95_us: What it costs at the 95th percentile; twice as much by default.
         signal_us: The same where they wait for each other by themselves; None where they cannot.
         slowdown: How much slower each is beside another.
-        rmspe: Error of the predictions.
+        error: Relative error of the predictions.
         coherence: What it costs to use the same memory as another; None where nobody knows.
         host: What it costs the last one to use the same memory as the host; None where nobody knows.
         handing_us: By how much each begins later for a launch of another.
@@ -58,7 +58,7 @@ def make_predictors(
             key: replace(
                 row,
                 model=row.model.scaled({}, slower if name == names[-1] else 1.0),
-                quality=replace(row.quality, rmspe=rmspe),
+                error=error,
             )
             for key, row in profile.rows.items()
         }

@@ -12,7 +12,7 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
 from codl.latency.predictor import Predictor
-from codl.latency.profile import digest_implementation
+from codl.latency.profile import digest_kernel
 from codl.partitioner.cost import price_plan
 from codl.partitioner.even import plan_even, plan_single
 from codl.partitioner.pairs import Pairs
@@ -44,7 +44,7 @@ def teach_pairs(predictor: Predictor) -> Predictor:
     profile = predictor.profile
     (some, *_) = profile.rows.values()
     slow = replace(some, model=some.model.scaled({}, 10.0))
-    rows = {row.name: replace(slow, digest=digest_implementation(row)) for row in PAIRS}
+    rows = {row.name: replace(slow, digest=digest_kernel(row)) for row in PAIRS}
     return Predictor(profile.with_rows(rows), predictor.info)
 
 

@@ -136,7 +136,7 @@ def test_gain_below_the_profiles_certainty_does_not_justify_a_split() -> None:
     gain = 1 - (planner.plan(Method.DYNAMIC).predicted_us or 0) / (
         planner.plan(Method.DYNAMIC).best_single_us or 1
     )
-    unsure = make_predictors(slower=8.0, rmspe=4 * gain)
+    unsure = make_predictors(slower=8.0, error=4 * gain)
 
     assert any(isinstance(step, Chain) for step in planner.plan(Method.DYNAMIC).steps)
     assert not any(isinstance(step, Chain) for step in plan(graph, Method.DYNAMIC, unsure).steps)
@@ -297,7 +297,7 @@ def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
 
 def test_estimates_are_close_to_prices_where_waiting_itself_takes_nothing() -> None:
     profiles = [
-        load_profile(profiles_dir() / SIMULATED / f"snapdragon-855-{kind}") for kind in ("cpu", "gpu")
+        load_profile(profiles_dir() / SIMULATED / f"snapdragon-855-{kind}.json") for kind in ("cpu", "gpu")
     ]
     predictors = [Predictor(replace(profile, wait_us=0.0), profile.info) for profile in profiles]
     arrangement = arrange([profile.info for profile in profiles])

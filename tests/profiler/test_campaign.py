@@ -18,11 +18,12 @@ from codl.errors import DeviceError
 from codl.ir.boxes import Boxes, Region
 from codl.latency.files import load_profile, save_profile
 from codl.latency.predictor import Predictor
+from codl.profiler.campaign import ROWS as CATALOG
 from codl.profiler.campaign import Campaign, Outcome
 from codl.profiler.case import Case, PreparedCase
 from codl.profiler.log import SampleLog, read_log
+from codl.profiler.samples import UNSETTLED, keep_valid
 from codl.profiler.survey import Survey
-from codl.profiler.training import UNSETTLED, keep_valid
 from codl.profiler.workload import load_pairs, load_workload, share_out
 from tests.processes import clean_environment
 from tests.profiler.layers import small_layers
@@ -55,7 +56,10 @@ def test_rows_are_learned(measured: tuple[Outcome, Path]) -> None:
     assert set(outcome.profile.rows) == set(ROWS)
     for row in outcome.profile.rows.values():
         assert row.quality.samples > 0
-        assert all(value > 0 for value in row.model.coefficients)
+        assert row.model.coefficients
+        assert all(value > 0 for value in row.model.coefficients.values())
+        assert 0 <= row.error < 10
+        assert row.longest_us > 0
 
 
 def test_something_is_learned_in_no_time_at_all(tmp_path: Path, device: Device) -> None:
@@ -131,7 +135,8 @@ def test_changed_kernels_samples_are_not_used(measured: tuple[Outcome, Path], tm
         for one in read_log(path).samples:
             log.append(replace(one, digest="of another kernel"))
 
-    assert keep_valid(read_log(changed).samples) == []
+    assert keep_valid(read_log(changed).samples, CATALOG) == []
+    assert keep_valid(read_log(path).samples, CATALOG) == read_log(path).samples
 
 
 @pytest.mark.heavy

@@ -50,8 +50,9 @@ def test_launches_and_waits_cost_something(device: Device) -> None:
 
 def test_more_bytes_take_longer_to_copy(device: Device) -> None:
     for model in measure_copies(device).values():
-        small, large = np.ones((1, len(model.features))), np.full((1, len(model.features)), 1e6)
-        assert 0 < model.predict_us(small)[0] < model.predict_us(large)[0]
+        names = tuple(model.coefficients)
+        small, large = np.ones((1, len(names))), np.full((1, len(names)), 1e6)
+        assert 0 < model.predict_us(names, small)[0] < model.predict_us(names, large)[0]
 
 
 def test_maps_are_known_where_memory_is_shared(device: Device) -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from codl.ir.boxes import Boxes, Region
+from codl.latency.epilogues import Epilogues
+from codl.latency.features import extract_features
 from codl.profiler.case import Case
-from codl.profiler.samples import describe_boxes
 from codl.profiler.workload import (
     RowWork,
     iterate_near,
@@ -143,6 +144,10 @@ def test_features_of_all_that_is_measured_are_known() -> None:
         info = replace(device_info(16), units=units)
         for work in share_out((*load_workload(), *load_pairs()), info):
             for case in islice(iterate_row(work, info), 6):
-                found = describe_boxes(case.layer, case.selection, Boxes.of([case.region]), info)
+                parameters, graph = case.selection.parameters, case.graph
+                boxes = Boxes.of([case.region])
+                batches = work.row.describe(graph.nodes[-1], graph, boxes, info, parameters)
+                epilogues = Epilogues.of(case.layer.epilogue)
+                found = extract_features(batches, parameters, info, epilogues=epilogues)
                 assert np.isfinite(found.values).all()
                 assert (found.values >= 0).all()

@@ -15,11 +15,12 @@ from codl.ir.graph import Graph
 from codl.latency import store
 from codl.latency.files import load_profile, save_profile
 from codl.latency.profile import Meeting, Neighbour, Origin
-from codl.latency.store import user_folder
+from codl.latency.store import shipped_path, user_path
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
-from codl.plan.steps import Chain, Plan, Run
-from codl.profiler import calibration
+from codl.plan.steps import Chain, Plan
+from codl.profiler import first_use
+from codl.profiler.survey import Survey
 from codl.session import predictors as session_predictors
 from codl.session import variants
 from tests.exactness import DEVICES
@@ -52,7 +53,7 @@ def _profiles(_empty_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for device in open_devices(DEVICES):
         others = {name: NEIGHBOUR for name in DEVICES if name != device.info.name}
         profile = replace(make_profile(device.info), neighbours=others, wait_us=1.0)
-        save_profile(profile, user_folder(device.info))
+        save_profile(profile, user_path(device.info))
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_plan_is_made_once_and_again_when_anything_changes(planned: list[Method]
     profile = replace(
         make_profile(device.info), launch_us=2.0, neighbours=dict.fromkeys(DEVICES[1:], NEIGHBOUR)
     )
-    save_profile(profile, user_folder(device.info))
+    save_profile(profile, user_path(device.info))
     codl.InferenceSession(DATA, options())
     assert len(planned) == 4
 
@@ -133,8 +134,11 @@ def test_verified_plan_is_one_of_those_that_were_found() -> None:
 
 
 @pytest.mark.usefixtures("_profiles")
+@pytest.mark.parametrize("origin", [Origin.BORROWED, Origin.ESTIMATED])
 @pytest.mark.parametrize("planner", ["dynamic", "even"])
-def test_plans_by_borrowed_profiles_are_measured(planner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_by_profiles_of_other_devices_are_measured(
+    planner: str, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measured: list[str] = []
 
     def note(graph: Graph, plans: Sequence[Plan], **_hosts: object) -> Plan:
@@ -146,45 +150,49 @@ def test_plans_by_borrowed_profiles_are_measured(planner: str, monkeypatch: pyte
     assert not measured
 
     for device in open_devices(DEVICES):
-        own = load_profile(user_folder(device.info))
-        save_profile(replace(own, origin=Origin.BORROWED), user_folder(device.info))
+        own = load_profile(user_path(device.info))
+        save_profile(replace(own, origin=origin), user_path(device.info))
     codl.InferenceSession(DATA, options(planner=planner))
 
     assert measured == (["dynamic"] if planner == "dynamic" else [])
 
 
-def test_default_borrows_where_a_relative_ships(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def _first_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let no profile ship; devices are measured at first use, and equally fast."""
+    monkeypatch.delenv("CODL_SHARING", raising=False)
     monkeypatch.setattr(store, "profiles_dir", lambda: tmp_path / "shipped")
-    monkeypatch.setattr(calibration, "BUDGET_SECONDS", 0.0)
+    monkeypatch.setattr(Survey, "quiet_us", lambda self: {"compute": 1000.0, "memory": 2000.0})
+    monkeypatch.setattr(first_use, "_measure_together", lambda one, other: (NEIGHBOUR, NEIGHBOUR))
+
+
+@pytest.mark.usefixtures("_first_use")
+def test_default_borrows_where_a_profile_ships(caplog: pytest.LogCaptureFixture) -> None:
     for device in open_devices(DEVICES):
-        relative = make_profile(replace(device.info, device_name="another", units=7))
-        save_profile(relative, tmp_path / "shipped" / device.info.name)
+        save_profile(make_profile(replace(device.info, device_name="", units=7)), shipped_path(device.info))
 
     with caplog.at_level(logging.WARNING, logger="codl"):
         plan = codl.InferenceSession(DATA, options()).plan
 
     assert plan.planner in {"dynamic", *(f"single:{name}" for name in DEVICES)}
-    assert all(f"{name}: no profile, so that of another is scaled" in caplog.text for name in DEVICES)
+    assert all(f"{name}: no profile yet" in caplog.text for name in DEVICES)
+    assert "codl profile" in caplog.text
 
 
-@pytest.mark.usefixtures("no_shipped_profiles")
-def test_one_device_works_alone_without_profiles_and_the_log_says_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+@pytest.mark.usefixtures("_first_use")
+def test_devices_without_any_profile_work_together_by_estimates(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="codl"):
-        plans = [codl.InferenceSession(DATA, options()).plan for _ in range(2)]
+        plan = codl.InferenceSession(DATA, options()).plan
 
-    assert {plan.planner for plan in plans} == {f"single:{DEVICES[0]}"}
-    (record,) = [record for record in caplog.records if record.name.startswith("codl.session")]
-    assert "codl profile" in record.getMessage()
+    assert plan.planner in {"dynamic", *(f"single:{name}" for name in DEVICES)}
+    assert plan.predicted_us is not None
+    assert all(f"{name}: no profile yet" in caplog.text for name in DEVICES)
 
 
 def test_broken_profile_is_named_where_it_is_asked_for() -> None:
-    folder = user_folder(open_devices(DEVICES)[0].info)
-    folder.mkdir(parents=True)
-    (folder / "device.json").write_text('{"schema": 1, "device": NaN}', encoding="utf-8")
+    path = user_path(open_devices(DEVICES)[0].info)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"schema": 2, "device": NaN}', encoding="utf-8")
 
     with pytest.raises(codl.ProfileError, match="codl profile"):
         codl.InferenceSession(DATA, options(planner="dynamic"))
@@ -199,18 +207,37 @@ def test_plans_by_name_touch_no_device() -> None:
     assert plan.predicted_us is not None
 
 
-@pytest.mark.usefixtures("_profiles", "no_shipped_profiles")
-def test_default_falls_back_to_one_device_where_a_predictor_is_missing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    info = open_devices(DEVICES)[0].info
-    neighbours = dict.fromkeys(DEVICES[1:], NEIGHBOUR)
-    save_profile(replace(make_profile(info), rows={}, neighbours=neighbours), user_folder(info))
+def forget_kernels(known: str) -> None:
+    """Leave profiles with no latency models, with some, or with those of other sources."""
+    for device in open_devices(DEVICES):
+        own = load_profile(user_path(device.info))
+        rows = {
+            name: replace(row, digest="older") if known == "older" else row
+            for name, row in own.rows.items()
+            if known == "older" or (known != "none" and not name.startswith("conv2d"))
+        }
+        save_profile(replace(own, rows=rows), user_path(device.info))
 
-    with caplog.at_level(logging.WARNING, logger="codl"):
-        plan = codl.InferenceSession(DATA, options()).plan
 
-    assert {step.device for step in plan.steps if isinstance(step, Run)} == {DEVICES[0]}
-    assert "codl profile" in caplog.text
-    with pytest.raises(codl.ProfileError, match="codl profile"):
-        codl.InferenceSession(DATA, options(planner="dynamic"))
+@pytest.mark.usefixtures("_profiles")
+@pytest.mark.parametrize("planner", ["dynamic", "greedy"])
+@pytest.mark.parametrize("known", ["none", "all but convolutions", "older"])
+def test_kernels_without_a_model_never_keep_the_work_on_one_device(planner: str, known: str) -> None:
+    forget_kernels(known)
+
+    plan = codl.plan(DATA, devices=DEVICES, planner=planner)
+
+    assert any(isinstance(step, Chain) for step in plan.steps)
+    assert plan.predicted_us is not None
+    assert plan.best_single_us is not None
+    assert plan.predicted_us < plan.best_single_us
+
+
+@pytest.mark.usefixtures("_profiles")
+def test_default_session_plans_kernels_without_a_model_as_the_planner_does() -> None:
+    forget_kernels("none")
+
+    plan = codl.InferenceSession(DATA, options()).plan
+
+    assert any(isinstance(step, Chain) for step in plan.steps)
+    assert plan.steps == codl.plan(DATA, devices=DEVICES, planner="dynamic").steps

@@ -60,7 +60,7 @@ function makeBody(operator) {
     const sure = part.uncertainty ? ` ± ${(part.uncertainty * 100).toFixed(0)} %` : "";
     const measured = part.measured_us ? `, measured ${formatTime(part.measured_us)}` : "";
     tell(part.device, make("span", {}, `${where}, ${formatTime(part.predicted_us)}${sure}${measured}`), make("br"),
-      make("span", { class: "soft" }, `${part.kernel || ""}${part.is_extrapolated ? ", unlike what was measured" : ""}`));
+      make("span", { class: "soft" }, `${part.kernel || ""}${part.is_estimated ? ", estimated" : ""}`));
   }
   const twice = operator.parts.reduce((sum, part) => sum + part.share, 0) - 1;
   if (twice > 1e-9) tell("computed twice", `${(twice * 100).toFixed(1)} % (halo)`);

@@ -1,1 +1,0 @@
-"""Amounts of work that take time, read off a launch's description."""
