@@ -26,7 +26,6 @@ from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_single
 from codl.plan.steps import Plan
-from codl.session.playback import split_at_meetings
 
 _WARMUP = 2
 _US = 1e6
@@ -94,6 +93,31 @@ def study_network(
         for name in ("division", "beside", "rest")
     }
     return {"median": ratio.median, "ci90": [ratio.low, ratio.high], **parts}
+
+
+def split_at_meetings(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the parts of a run, each up to where the host or devices wait for devices, without what waits.
+
+    Where devices wait for each other, each does so at all meetings as long as it has something to do.
+    """
+    parts: list[list[Entry]] = [[]]
+    reached: dict[int, int] = {}
+    start = 0
+    for call, label in entries:
+        if label is None:
+            parts[-1].append((call, label))
+            continue
+        place = max(start, reached.get(label.device, start))
+        if label.kind is EventKind.WAIT:
+            start = len(parts)
+            parts.append([])
+        elif label.kind is EventKind.MEET:
+            reached[label.device] = place + 1
+            if place + 1 == len(parts):
+                parts.append([])
+        else:
+            parts[place].append((call, label))
+    return parts
 
 
 def _find_busy_us(executable: Executable, feeds: Mapping[str, Any], *, is_alone: bool) -> float:

@@ -23,15 +23,12 @@ from codl.machine import DeviceInfo
 from codl.profiler.campaign import Campaign, Outcome, Report
 from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
-from codl.profiler.pairs import Acquaintance
+from codl.profiler.pairs import Neighbours, measure_pairs
 from codl.profiler.workload import load_pairs, load_workload, share_out
 
-DEFAULT_SECONDS, QUICK_SECONDS = 300.0, 60.0
-_LOOKS = 3
-"""At what two devices do to each other, before they are measured and after each of them.
-
-Plans depend on it more than on any kernel, and a busy half-minute would tell it wrong.
-"""
+DEFAULT_SECONDS, QUICK_SECONDS = 120.0, 40.0
+_PAIR_SECONDS = 8.0
+"""For what two devices do to each other."""
 
 
 def profile_devices(args: argparse.Namespace) -> int:
@@ -42,21 +39,14 @@ def profile_devices(args: argparse.Namespace) -> int:
     budget = args.budget or (QUICK_SECONDS if args.quick else DEFAULT_SECONDS)
     with claim_machine(user_path(devices[0].info).parents[1]), _show_progress() as show:
         everyone = [open_device(opened.info.name) for opened in select_devices(args.devices)]
-        acquaintance = Acquaintance(everyone, [device.info.name for device in devices])
-        acquaintance.look(_LOOKS, lambda what: show(what, 0.0))
-        outcomes = []
-        for device in devices:
-            outcome = _profile(device, args, budget, acquaintance, show)
-            if outcome is not None:
-                outcomes.append((device, outcome))
-                acquaintance.look(_LOOKS, lambda what: show(what, 1.0))
-        outcomes = [
-            (device, replace(outcome, profile=acquaintance.introduce(outcome.profile)))
-            for device, outcome in outcomes
-        ]
-        for device, outcome in outcomes:
-            save_profile(outcome.profile, _find_path(device.info, args))
-    report = _make_report(outcomes)
+        neighbours = measure_pairs(
+            everyone,
+            [device.info.name for device in devices],
+            seconds=_PAIR_SECONDS,
+            report=lambda what: show(what, 0.0),
+        )
+        outcomes = [(device, _profile(device, args, budget, neighbours, show)) for device in devices]
+    report = _make_report([(device, outcome) for device, outcome in outcomes if outcome is not None])
     if args.json:
         print_json(report)
     else:
@@ -68,7 +58,7 @@ def _profile(
     device: Device,
     args: argparse.Namespace,
     budget: float,
-    acquaintance: Acquaintance,
+    neighbours: Neighbours,
     show: Report,
 ) -> Outcome | None:
     """Profile one device and save what was learned; None when nothing was stale."""
@@ -85,6 +75,7 @@ def _profile(
         if not rows:
             print_message(f"{info.name}: no kernel has changed since its profile was made")
             return None
+    measured = {**(old.neighbours if old else {}), **neighbours[info.name]}
     with SampleLog(name_log(user_path(info).parent, DeviceKey.of(info))) as log:
         campaign = Campaign(
             device,
@@ -94,11 +85,11 @@ def _profile(
             rows=rows,
             report=lambda what, share: show(f"{info.name}: {what}", share),
         )
-        outcome = campaign.run(neighbours=old.neighbours if old else {})
+        outcome = campaign.run(neighbours=measured)
     if rows is not None and old is not None:
         renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
-        outcome = replace(outcome, profile=old.with_rows(renewed))
-    save_profile(acquaintance.introduce(outcome.profile), path)
+        outcome = replace(outcome, profile=replace(old.with_rows(renewed), neighbours=measured))
+    save_profile(outcome.profile, path)
     wanted = [row.name for row in IMPLEMENTATIONS if row.suits(info)]
     missing = [name for name in wanted if name not in outcome.profile.rows]
     if missing:

@@ -21,15 +21,17 @@ from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.latency.features import count_constants
 from codl.machine import DeviceInfo
-from codl.profiler.guard import Guard, Play
-from codl.profiler.quiet import Reading
 
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 4
-"""A reading plays a case for about this long: the clocks of devices tick in us, and so do disturbances.
+"""A reading plays a case for about this long: the clocks of devices tick in us."""
 
-Guards with the walks before them take longer than much of what they stand beside, so all plays of a reading
-stand between the same two.
-"""
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    launches: Sequence[Call]
+    """What enqueues the kernels, each returning its event."""
+    before: Sequence[Call]
+    """What enqueues that which comes before them and is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,7 @@ class PreparedCase:
         self._keep: list[Any] = []
         """Pools may grow under those who use them."""
         self._plays = 1
+        self._sweep = sweep
         self._batches, self._needs = _describe(case, self._device.info), case.find_needs()
         self._places = tuple(self._prepare(sweep) for _ in range(places))
         self._turns = cycle(self._places)
@@ -132,11 +135,17 @@ class PreparedCase:
         self._plays = int(np.clip(_PLAY_SECONDS / max(min(times), 1e-9), 1, most))
         return min(times)
 
-    def read(self, guard: Guard) -> Reading:
-        """Run it between two readings of a guard, several times if it is short."""
-        return guard.surround(list(islice(self._turns, self._plays)))
+    def read(self) -> float:
+        """Return what its kernels take in seconds: the median of several plays if they are short.
 
-    def _prepare(self, sweep: Call) -> Play:
+        Caches are swept first; meanwhile the host hands over the rest.
+        """
+        groups: list[Sequence[Call]] = [[self._sweep]]
+        for play in islice(self._turns, self._plays):
+            groups += play.before, play.launches
+        return float(np.median(self._stopwatch.time_groups(groups)[0, 2::2]))
+
+    def _prepare(self, sweep: Call) -> _Play:
         """Return the case with its operands in a place of their own."""
         graph, output = self.case.graph, self.case.node.output
         used = {arg.name for batch in self._batches for arg in batch.tensors}
@@ -156,7 +165,7 @@ class PreparedCase:
         bound = [self._bind(batch, storages, scratch, images, reads) for batch in self._batches]
         launches = [launch for launch in bound if launch is not None]
         self._keep += storages.values(), launches
-        return Play([launch.enqueue for launch in launches], (*reads, sweep, *writes.values()))
+        return _Play([launch.enqueue for launch in launches], (*reads, sweep, *writes.values()))
 
     def _bind(
         self,

@@ -12,16 +12,14 @@ from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
 from codl.latency.profile import KIB, Coherence
 from codl.plan.sharing import Sharing
-from codl.profiler.watch import Watch
+from codl.profiler.scripts import measure_scripts
 
 _US = 1e6
 SHARED_FLOATS = 1 << 17
 """As many as a core's own cache holds besides what else a layer needs."""
 
 
-def measure_coherence(
-    devices: Sequence[Device], watch: Watch, *, patience_seconds: float
-) -> tuple[Coherence, Coherence] | None:
+def measure_coherence(devices: Sequence[Device], *, seconds: float) -> tuple[Coherence, Coherence] | None:
     """Return what either of two devices pays for the other's use of the same memory.
 
     It is what reading takes right after the other one wrote, over reading after the device itself did; and
@@ -29,8 +27,7 @@ def measure_coherence(
 
     Args:
         devices: Both, with profiling.
-        watch: Of both.
-        patience_seconds: How long to read on until readings agree.
+        seconds: How long to measure.
 
     Returns:
         One for each device, or None where they do not both compute in the host's memory.
@@ -60,7 +57,7 @@ def measure_coherence(
             ("reclaim", [(own, writes[own]), (other, reads[other]), *rest], writes[own]),
         ):
             rows[f"{own} {name}"] = partial(play, _script(devices, before, (own, timed)), devices)
-    taken = watch.measure(rows, patience_seconds=patience_seconds)
+    taken = measure_scripts(rows, seconds=seconds)
 
     def compare(own: int, name: str, alone: str) -> float:
         longer, usual = (taken[f"{own} {one}"].busy[own] for one in (name, alone))

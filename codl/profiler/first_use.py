@@ -20,35 +20,32 @@ from codl.latency.profile import MEMORY, DeviceKey, DeviceProfile, Neighbour, Or
 from codl.latency.store import borrow, estimate, find_profile, find_shipped, user_path
 from codl.machine import DeviceInfo
 from codl.outputs import write_output
-from codl.profiler.pairs import Acquaintance
-from codl.profiler.survey import STREAM_BYTES, Survey
+from codl.profiler.pairs import measure_neighbours
+from codl.profiler.sampler import STREAM_BYTES, measure_references
 
 _LOG = logging.getLogger(__name__)
 Found = TypeVar("Found")
-_LOOKS = 1
-"""At what two devices do to each other, 4 s each."""
+_PAIR_SECONDS = 2.0
 _REFERENCES_FILE, _NEIGHBOURS_FILE = "references.json", "neighbours.json"
 
 
 def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
     """Return by name the best profiles there are for devices that work together.
 
-    What profiles do not say of two devices that work at the same time is measured, and kept: a borrowed
-    profile knows no neighbours.
+    Where a profile does not say what two devices do to each other, that is measured, and kept.
 
     Raises:
         DeviceError: A device that had to be measured failed.
         ProfileError: A profile of the user's own is broken or was measured with another driver.
     """
     found = {info.name: find_or_borrow(info) for info in infos}
-    known = {info.name: info for info in infos}
-    for pair in combinations(found, 2):
+    for first, second in combinations(infos, 2):
+        pairs = ((first.name, second.name), (second.name, first.name))
         if any(
             other not in found[name].neighbours and found[name].origin is not Origin.SIMULATED
-            for name, other in (pair, pair[::-1])
+            for name, other in pairs
         ):
-            one, two = _measure_together(known[pair[0]], known[pair[1]])
-            for name, other, neighbour in ((*pair, one), (*pair[::-1], two)):
+            for (name, other), neighbour in zip(pairs, _recall_neighbours(first, second), strict=True):
                 profile = found[name]
                 found[name] = replace(profile, neighbours={other: neighbour, **profile.neighbours})
     return found
@@ -64,14 +61,14 @@ def find_or_borrow(info: DeviceInfo) -> DeviceProfile:
     own = find_profile(info)
     if own is not None:
         return own
-    shipped, reference_us = find_shipped(info), measure_references(info)
+    shipped, reference_us = find_shipped(info), recall_references(info)
     if shipped is not None:
         return borrow(shipped, info, reference_us)
     return estimate(info, reference_us, bandwidth_bytes_per_us=STREAM_BYTES / reference_us[MEMORY])
 
 
-def measure_references(info: DeviceInfo) -> dict[str, float]:
-    """Return what the two reference kernels take on a device, in us; kept between processes.
+def recall_references(info: DeviceInfo) -> dict[str, float]:
+    """Return what the two reference kernels take on a device, in us; measured once, then kept.
 
     Raises:
         DeviceError: The device failed.
@@ -80,12 +77,12 @@ def measure_references(info: DeviceInfo) -> dict[str, float]:
     if (kept := _recall(info, _REFERENCES_FILE, known, _read_references)) is not None:
         return kept
     _LOG.warning(
-        "%s: no profile yet, so its two reference kernels are measured, for some seconds; "
-        "`codl profile --device %s` would know more",
+        "%s: no profile yet: its two reference kernels are measured, in seconds; "
+        "`codl profile --device %s` measures its kernels",
         info.name,
         info.name,
     )
-    reference_us = Survey(open_device(info.name)).quiet_us()
+    reference_us = measure_references(open_device(info.name))
     _keep(info, _REFERENCES_FILE, {**known, "reference_us": reference_us})
     return reference_us
 
@@ -94,8 +91,8 @@ def _read_references(told: Mapping[str, Any]) -> dict[str, float]:
     return {name: read_number(value, name, least=1e-6) for name, value in told["reference_us"].items()}
 
 
-def _measure_together(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:
-    """Return what two devices do to each other, the first's first; kept between processes."""
+def _recall_neighbours(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:
+    """Return what two devices do to each other, the first's first; measured once, then kept."""
     known = {"device": asdict(DeviceKey.of(first)), "other": asdict(DeviceKey.of(second))}
     where = f"{second.name}.{_NEIGHBOURS_FILE}"
 
@@ -104,10 +101,7 @@ def _measure_together(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour,
 
     if (kept := _recall(first, where, known, read)) is not None:
         return kept
-    names = first.name, second.name
-    acquaintance = Acquaintance([open_device(name) for name in names], names)
-    acquaintance.look(_LOOKS)
-    one, two = (acquaintance.find_neighbours(name)[other] for name, other in (names, names[::-1]))
+    one, two = measure_neighbours(open_device(first.name), open_device(second.name), seconds=_PAIR_SECONDS)
     _keep(first, where, {**known, "first": format_neighbour(one), "second": format_neighbour(two)})
     return one, two
 

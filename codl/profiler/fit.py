@@ -7,12 +7,10 @@ module that needs scikit-learn, and for the offline stage only.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.layers import Layer, parse_layer
 from codl.catalog.spec import Implementation
 from codl.errors import ProfileError
 from codl.latency.features import FEATURES, FLOPS, FloatMatrix
@@ -41,31 +39,12 @@ _HELD_OUT, _SPLITS = 0.3, 6
 _BASELINE = ("launches", FLOPS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
-    """The latency model of a kernel, and its samples."""
-
-    row: Implementation
-    model: RowModel
-    samples: tuple[Sample, ...]
-    """Each case once."""
-    errors: Times
-    """[samples] Relative error, predicted / measured - 1."""
-
-    def find_worst(self, count: int) -> tuple[Layer, ...]:
-        """Return the layers of the samples that are predicted worst, each once."""
-        layers = [
-            parse_layer(self.samples[place].layer) for place in np.argsort(-np.abs(self.errors))[:count]
-        ]
-        return tuple({layer.key: layer for layer in layers}.values())
-
-
 def fit_rows(
     samples: Sequence[Sample],
     references: Mapping[str, float],
     info: DeviceInfo,
     rows: Mapping[str, Implementation],
-) -> dict[str, Fitted]:
+) -> dict[str, RowModel]:
     """Return the latency model of each kernel that has samples enough.
 
     Args:
@@ -89,7 +68,7 @@ def fit_rows(
     return found
 
 
-def fit_row(row: Implementation, samples: Sequence[Sample], values: FloatMatrix, us: Times) -> Fitted:
+def fit_row(row: Implementation, samples: Sequence[Sample], values: FloatMatrix, us: Times) -> RowModel:
     """Return the latency model of a kernel with its quality on held-out layers.
 
     Args:
@@ -100,18 +79,14 @@ def fit_row(row: Implementation, samples: Sequence[Sample], values: FloatMatrix,
     """
     layers = [json.dumps(sample.layer) for sample in samples]
     quality, error = _examine(values, us, layers)
-    linear = fit_model(FEATURES, values, us)
     flops = values[:, FEATURES.index(FLOPS)]
-    model = RowModel(
-        model=linear,
+    return RowModel(
+        model=fit_model(FEATURES, values, us),
         digest=digest_kernel(row),
         quality=quality,
         error=error,
         flop_us=float(np.median(us / np.maximum(flops, 1.0))) if np.any(flops) else 0.0,
         longest_us=float(us.max()),
-    )
-    return Fitted(
-        row=row, model=model, samples=tuple(samples), errors=linear.predict_us(FEATURES, values) / us - 1
     )
 
 

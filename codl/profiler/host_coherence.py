@@ -22,7 +22,7 @@ from codl.profiler.coherence import SHARED_FLOATS, count_us_per_kib
 _LEAST_ROUNDS = 8
 
 
-def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCoherence | None:
+def measure_host_coherence(device: Device, *, seconds: float) -> HostCoherence | None:
     """Return what a device and the host pay for each other's use of the same memory.
 
     An input is written by the host over what the device has read, and read by the device after the host
@@ -31,7 +31,7 @@ def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCo
 
     Args:
         device: With profiling.
-        patience_seconds: How long to read on, at most.
+        seconds: How long to measure.
 
     Returns:
         None where the device does not compute in the host's memory.
@@ -66,7 +66,7 @@ def measure_host_coherence(device: Device, *, patience_seconds: float) -> HostCo
         {name: partial(_time_last, device, calls) for name, calls in rows.items()},
         least_rounds=_LEAST_ROUNDS,
         most_rounds=1000,
-        most_seconds=patience_seconds,
+        most_seconds=seconds,
         pause_seconds=0.0,
     )
 

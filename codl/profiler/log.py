@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from codl.cache.journal import Journal, read_journal
 from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
 
-_METHOD = 14
+_METHOD = 15
 """What samples mean: those that were taken in another way lie in another file."""
 _SYNC_EVERY = 16
 """Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
@@ -41,25 +41,13 @@ class Sample:
     spread: float
     """Standard error of the time, relative."""
     rounds: int
-    """Readings, each between two looks at the machine."""
+    """Readings."""
     at: float
     """When, in seconds of the Unix epoch."""
     repeat_of: float | None = None
     """When the case was measured before, if this is to see how well that repeats."""
     are_constants_far: bool = False
     """Whether they came from memory, and not from a cache that cores share."""
-    is_chosen: bool = False
-    """Whether the case was chosen because its like were predicted badly: it teaches, and is not held out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overhead:
-    """What a driver took beside kernels in one look, in us."""
-
-    launch_us: float
-    """One more launch in a busy queue."""
-    wait_us: float
-    """Starting and waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +55,8 @@ class History:
     """What a log holds."""
 
     samples: list[Sample]
-    references: list[Mapping[str, float]]
-    """Quiet times in us of each complete campaign."""
     ends: list[float]
     """When each complete campaign ended, in seconds of the Unix epoch."""
-    overheads: list[Overhead] = field(default_factory=list)
-    """Each look at them, of all campaigns."""
-    shared_caches: list[int] = field(default_factory=list)
-    """What each look found a cache that cores share to keep, in bytes, of all campaigns."""
 
 
 class SampleLog:
@@ -111,24 +93,10 @@ class SampleLog:
         with self._explained():
             self._journal.append({"sample": asdict(sample)})
 
-    def append_end(self, references: Mapping[str, float]) -> None:
-        """Add that a campaign is complete, and what references took when the machine was quiet.
-
-        Args:
-            references: In us, of the reference kernels and of copies between near cores, by name.
-        """
+    def append_end(self) -> None:
+        """Add that a campaign is complete."""
         with self._explained():
-            self._journal.append({"end": time.time(), "references": dict(references)})
-
-    def append_overhead(self, overhead: Overhead) -> None:
-        """Add a look at what the driver takes beside kernels."""
-        with self._explained():
-            self._journal.append({"overhead": asdict(overhead)})
-
-    def append_shared_cache(self, kept_bytes: int) -> None:
-        """Add a look at what a cache that cores share keeps."""
-        with self._explained():
-            self._journal.append({"shared_cache_bytes": kept_bytes})
+            self._journal.append({"end": time.time()})
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -173,21 +141,12 @@ def read_log(path: Path) -> History:
         ProfileError: It cannot be read.
     """
     samples: list[Sample] = []
-    references: list[Mapping[str, float]] = []
-    overheads: list[Overhead] = []
-    shared_caches: list[int] = []
     ends: list[float] = []
     try:
         for told in read_journal(path):
             try:
                 if "end" in told:
-                    end = _positive({"end": told["end"]})["end"]
-                    references.append(_positive(told["references"]))
-                    ends.append(end)
-                elif "overhead" in told:
-                    overheads.append(_read_overhead(told["overhead"]))
-                elif "shared_cache_bytes" in told:
-                    shared_caches.append(_read_bytes(told["shared_cache_bytes"]))
+                    ends.append(_positive({"end": told["end"]})["end"])
                 else:
                     samples.append(_read_sample(told["sample"]))
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
@@ -196,26 +155,7 @@ def read_log(path: Path) -> History:
         raise ProfileError(
             f"{path}: got {error}, expected samples; mend its permissions or remove it"
         ) from error
-    return History(
-        samples=samples,
-        references=references,
-        ends=ends,
-        overheads=overheads,
-        shared_caches=shared_caches,
-    )
-
-
-def _read_overhead(told: Mapping[str, Any]) -> Overhead:
-    overhead = Overhead(launch_us=float(told["launch_us"]), wait_us=float(told["wait_us"]))
-    if not all(isfinite(us) and us >= 0 for us in (overhead.launch_us, overhead.wait_us)):
-        raise ValueError("a time that is none")
-    return overhead
-
-
-def _read_bytes(told: Any) -> int:
-    if (kept := int(told)) < 0:
-        raise ValueError("bytes that are none")
-    return kept
+    return History(samples=samples, ends=ends)
 
 
 def _read_sample(told: Mapping[str, Any]) -> Sample:
@@ -234,7 +174,6 @@ def _read_sample(told: Mapping[str, Any]) -> Sample:
         at=float(told["at"]),
         repeat_of=None if told["repeat_of"] is None else float(told["repeat_of"]),
         are_constants_far=bool(told["are_constants_far"]),
-        is_chosen=bool(told["is_chosen"]),
     )
 
 

@@ -11,7 +11,7 @@ from codl.devices.opencl import Device
 from codl.devices.script import Call, Played, play
 from codl.devices.signals import Signals
 from codl.latency.profile import Meeting
-from codl.profiler.watch import Watch
+from codl.profiler.scripts import measure_scripts
 
 _SIGNALLED = 15
 """Meetings in a row that devices have by themselves; behind the first few, all has long been handed over."""
@@ -20,7 +20,7 @@ _HANDED, _WORK_BESIDE = 96, 8
 _US = 1e6
 
 
-def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting:
+def measure_meeting(devices: Sequence[Device], *, seconds: float) -> Meeting:
     """Return what it takes to start all devices and wait for all, beyond the longest work among theirs.
 
     They work about as long as between meetings of a run: threads that were busy just now begin much sooner.
@@ -28,8 +28,7 @@ def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds
 
     Args:
         devices: Who meets, with profiling.
-        watch: Of all of them.
-        patience_seconds: How long to read on until readings agree.
+        seconds: How long to measure.
     """
     work = [prepare_sweep(device) for device in devices]
     script: list[Call] = []
@@ -45,12 +44,12 @@ def measure_meeting(devices: Sequence[Device], watch: Watch, *, patience_seconds
         return played
 
     rows, before = {"meeting": meet}, partial(play, script, devices)  # which leaves caches as in a run
-    found = watch.measure(rows, patience_seconds=patience_seconds, prepare=before)
+    found = measure_scripts(rows, seconds=seconds, prepare=before)
     us = found["meeting"].rest * _US
     return Meeting(median_us=us, p95_us=max(us, float(np.percentile(rests, 95))), samples=len(rests))
 
 
-def measure_signals(devices: Sequence[Device], watch: Watch, *, patience_seconds: float) -> Meeting | None:
+def measure_signals(devices: Sequence[Device], *, seconds: float) -> Meeting | None:
     """Return what it takes that devices wait for each other by themselves, or None where they cannot.
 
     It is what a row of meetings adds to the same work without any, through the same `devices/signals.py` as
@@ -58,8 +57,7 @@ def measure_signals(devices: Sequence[Device], watch: Watch, *, patience_seconds
 
     Args:
         devices: Who meets, with profiling.
-        watch: Of all of them.
-        patience_seconds: How long to read on until readings agree.
+        seconds: How long to measure.
     """
     infos = [device.info for device in devices]
     if not can_signal(infos):
@@ -87,7 +85,7 @@ def measure_signals(devices: Sequence[Device], watch: Watch, *, patience_seconds
     def stay_apart() -> Played:
         return play(apart, devices)
 
-    found = watch.measure({"met": meet, "apart": stay_apart}, patience_seconds=patience_seconds)
+    found = measure_scripts({"met": meet, "apart": stay_apart}, seconds=seconds)
     plain = found["apart"].rest
     median_us, p95_us = (
         max(0.0, (rest - plain) / _SIGNALLED * _US)
@@ -96,9 +94,7 @@ def measure_signals(devices: Sequence[Device], watch: Watch, *, patience_seconds
     return Meeting(median_us=median_us, p95_us=max(median_us, p95_us), samples=len(rests) * _SIGNALLED)
 
 
-def measure_handing(
-    devices: Sequence[Device], watch: Watch, *, patience_seconds: float
-) -> tuple[float, float]:
+def measure_handing(devices: Sequence[Device], *, seconds: float) -> tuple[float, float]:
     """Return by how much either of two devices begins later for each launch handed over to the other, in us.
 
     It is how much longer a device takes for the same work if the host, before it waits, has launches for the
@@ -107,8 +103,7 @@ def measure_handing(
 
     Args:
         devices: Both, with profiling.
-        watch: Of both.
-        patience_seconds: How long to read on until readings agree.
+        seconds: How long to measure.
     """
     if not can_signal([device.info for device in devices]):
         return 0.0, 0.0
@@ -121,7 +116,7 @@ def measure_handing(
         rows[f"{own} alone"] = partial(play, begun, devices)
         rows[f"{own} beside"] = partial(play, begun + handed, devices)
     with signals.turn:
-        found = watch.measure(rows, patience_seconds=patience_seconds)
+        found = measure_scripts(rows, seconds=seconds)
     first, second = (
         max(0.0, found[f"{own} beside"].rest - found[f"{own} alone"].rest) / _HANDED * _US for own in (0, 1)
     )

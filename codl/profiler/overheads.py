@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,14 +20,12 @@ from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
 from codl.latency.linear import LinearModel
 from codl.profiler.fit import fit_model
-from codl.profiler.guard import Guard
-from codl.profiler.log import Overhead
-from codl.profiler.watch import Watch
+from codl.profiler.scripts import measure_scripts
 
 _FEW, _MANY = 16, 40
 """Launches of a queue; drivers need longer between kernels of 100 us than between such of nothing."""
 _TRIALS = 25
-_PATIENCE_SECONDS = 2.0
+_SECONDS = 2.0
 _COPY_FEATURES = ("calls", "bytes", "rows")
 _COPIES = (
     ((1, 16, 8, 8), (1, 16, 8, 8)),
@@ -48,6 +47,16 @@ _COPIES = (
 _US = 1e6
 
 Row = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    """What a driver takes for launches, without their kernels, in us."""
+
+    launch_us: float
+    """One more launch in a busy queue."""
+    wait_us: float
+    """Starting and waiting."""
 
 
 def measure_launches(device: Device) -> Overhead:
@@ -75,9 +84,9 @@ def measure_launches(device: Device) -> Overhead:
     scripts: dict[str, list[Call]] = {
         name: [(0, call)] * launches for name, launches in (("wait", 1), ("few", _FEW), ("many", _MANY))
     }
-    found = Watch([Guard(stopwatch)]).measure(
+    found = measure_scripts(
         {name: partial(play, script, (timed,)) for name, script in scripts.items()},
-        patience_seconds=_PATIENCE_SECONDS,
+        seconds=_SECONDS,
         prepare=partial(play, scripts["wait"], (timed,)),
     )
     added = (found["many"].rest - found["few"].rest) / (_MANY - _FEW) + _find_loss(timed, call)

@@ -15,9 +15,6 @@ from codl.machine import DeviceInfo
 from codl.profiler.case import Case
 from codl.profiler.log import Sample
 
-UNSETTLED = 0.025
-"""Standard error, relative, of a time beyond which it is measured once more."""
-
 
 def find_time_us(sample: Sample, references: Mapping[str, float]) -> float:
     """Return a sample's time, corrected for background load by the reference that is limited by the same.
@@ -66,14 +63,6 @@ def keep_valid(samples: Sequence[Sample], rows: Mapping[str, Implementation]) ->
     """Return the samples of kernels that are still what they were."""
     known = {name: digest_kernel(row) for name, row in rows.items()}
     return [sample for sample in samples if known.get(sample.row) == sample.digest]
-
-
-def find_spreads(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return by case the least standard error of its samples, relative."""
-    least: dict[str, float] = {}
-    for sample in samples:
-        least[sample.key] = min(least.get(sample.key, sample.spread), sample.spread)
-    return least
 
 
 def find_repeatability(samples: Sequence[Sample], references: Mapping[str, float]) -> float | None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import prod
-from typing import TypeVar
 
 import numpy as np
 
@@ -51,8 +50,6 @@ _PATTERN = ("whole", "slice", "whole", "step", "slice", "between", "slice", "who
 """What a row's cases are, in turn."""
 
 Generator = np.random.Generator
-Drawn = TypeVar("Drawn")
-"""Cases, or what is made of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +66,6 @@ class RowWork:
     """Those of the program that most of them want: one that is built once teaches soonest."""
     weight: float
     """Its share of the networks' work, roughly; sums to 1 over all rows."""
-    is_needed: bool
-    """Whether it is chosen for any layer."""
 
 
 def load_workload() -> tuple[Layer, ...]:
@@ -134,7 +129,6 @@ def share_out(
             ),
             leading=_find_longest([*programs[row.name].values()] or [accepted[row.name]]),
             weight=wanted[row.name] / total,
-            is_needed=bool(chosen[row.name]),
         )
         for row in known
     )
@@ -189,33 +183,12 @@ def iterate_row(work: RowWork, info: DeviceInfo, *, seed: int = 0) -> Iterator[C
                     yield case
 
 
-def iterate_leading(work: RowWork, info: DeviceInfo) -> Iterator[Case]:
-    """Yield one row's layers, what costs networks most first: whole, or a slice where that takes long."""
-    rng = np.random.default_rng([*work.row.name.encode()])
-    for layer in work.layers:
-        for case in _draw("whole", layer, work.row, info, rng):
-            if case.size_bytes <= _MOST_BYTES:
-                yield case
-
-
-def iterate_near(
-    layers: Sequence[Layer], row: Implementation, info: DeviceInfo, rng: Generator
-) -> Iterator[Case]:
-    """Yield slices and relatives of some layers for ever: where predictions were worst."""
-    while True:
-        layer = layers[int(rng.integers(len(layers)))]
-        kind = ("slice", "step", "between")[int(rng.integers(3))]
-        yield from (c for c in _draw(kind, layer, row, info, rng) if c.size_bytes <= _MOST_BYTES)
-
-
-def merge(
-    works: Sequence[RowWork], streams: Mapping[str, Iterator[Drawn]], *, first: int = FIRST_CASES
-) -> Iterator[Drawn]:
+def merge(works: Sequence[RowWork], streams: Mapping[str, Iterator[Case]]) -> Iterator[Case]:
     """Yield the first cases of every row, then each in proportion to its weight, until all are dry."""
     due = {work.row.name: 0.0 for work in works}
     steps = {work.row.name: 1.0 / work.weight for work in works}
     alive = dict(streams)
-    for _ in range(first):
+    for _ in range(FIRST_CASES):
         for stream in alive.values():
             yield from islice(stream, 1)
     while alive:

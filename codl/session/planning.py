@@ -19,7 +19,6 @@ from codl.executor.footprint import count_footprint
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.latency.profile import Origin
 from codl.limits import DEFAULT_LIMITS, Limits
 from codl.machine import DeviceInfo
 from codl.options import SessionOptions
@@ -249,13 +248,6 @@ class PlanRequest:
     predictors: tuple[Predictor, ...] = ()
     """What is known of the devices."""
 
-    @property
-    def is_borrowed(self) -> bool:
-        """Whether plans rest on no measurement of the devices' kernels: they are measured first."""
-        return self.planner in PROFILED and any(
-            predictor.profile.origin in (Origin.BORROWED, Origin.ESTIMATED) for predictor in self.predictors
-        )
-
     def rank(self, graph: Graph) -> Sequence[Plan]:
         """Return the plans for a graph that are worth a measurement, the best first."""
         if self.plan is not None:
@@ -295,7 +287,7 @@ def resolve_planner(planner: str | None, infos: Sequence[DeviceInfo]) -> tuple[s
 
     Args:
         planner: Its name; None for the default, which needs profiles, or all on the first device.
-        infos: Facts of the devices; one without a profile may be measured, which takes up to a minute.
+        infos: Facts of the devices; one without a profile is measured for some seconds.
 
     Raises:
         PlanError: No such planner.

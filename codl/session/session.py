@@ -111,7 +111,7 @@ class InferenceSession:
             compile_variant,
             source,
             request=self._request,
-            is_verified=self._options.verify_plan or self._request.is_borrowed,
+            is_verified=self._options.verify_plan,
             is_profiled=self._profiler is not None,
             host_threads=self._options.intra_op_num_threads,
         )

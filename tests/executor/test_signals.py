@@ -13,10 +13,10 @@ from codl.executor.compile import compile_plan
 from codl.executor.run import Executable
 from codl.executor.trace import EventKind
 from codl.partitioner.even import plan_even
-from codl.session.playback import split_at_meetings
 from tests.exactness import DEVICES, Case
 from tests.random_plans import draw_plan
 from tools.networks import build
+from tools.plan_ideal import split_at_meetings
 
 
 @cache

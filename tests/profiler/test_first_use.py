@@ -14,8 +14,8 @@ from codl.latency.files import save_profile
 from codl.latency.profile import DeviceProfile, Neighbour, Origin
 from codl.latency.store import borrow, shipped_path, user_path
 from codl.profiler import first_use
-from codl.profiler.first_use import find_or_borrow, find_profiles, measure_references
-from codl.profiler.survey import STREAM_BYTES
+from codl.profiler.first_use import find_or_borrow, find_profiles, recall_references
+from codl.profiler.sampler import STREAM_BYTES
 from tests.latency.profiles import make_profile
 
 QUICK = {"compute": 500.0, "memory": 4000.0}
@@ -40,25 +40,22 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let reference kernels take what they take at no device; return the devices that were asked."""
     asked: list[str] = []
 
-    class Quick:
-        def __init__(self, device: Device) -> None:
-            asked.append(device.info.name)
+    def measure(device: Device) -> dict[str, float]:
+        asked.append(device.info.name)
+        return dict(QUICK)
 
-        def quiet_us(self) -> dict[str, float]:
-            return dict(QUICK)
-
-    monkeypatch.setattr(first_use, "Survey", Quick)
+    monkeypatch.setattr(first_use, "measure_references", measure)
     return asked
 
 
 def test_references_are_measured_once_and_said(
     device: Device, shipped: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = measure_references(device.info)
+    first = recall_references(device.info)
 
     assert set(first) == {"compute", "memory"}
     assert all(us > 0 for us in first.values())
-    assert measure_references(device.info) == first
+    assert recall_references(device.info) == first
     (told,) = [record.getMessage() for record in caplog.records if "codl profile" in record.getMessage()]
     assert told.startswith(f"{device.info.name}: no profile yet")
 
@@ -167,7 +164,7 @@ def test_devices_without_any_profile_have_one_each(
 ) -> None:
     infos = [opened.info for opened in devices[:2]]
     neighbour = Neighbour(slowdown=((1.0, 1.0), (1.0, 1.0)))
-    monkeypatch.setattr(first_use, "_measure_together", lambda one, other: (neighbour, neighbour))
+    monkeypatch.setattr(first_use, "_recall_neighbours", lambda one, other: (neighbour, neighbour))
 
     found = find_profiles(infos)
 

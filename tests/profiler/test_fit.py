@@ -13,10 +13,9 @@ from codl.errors import ProfileError
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Unary
 from codl.latency.features import FEATURES
-from codl.latency.profile import digest_kernel
+from codl.latency.profile import RowModel, digest_kernel
 from codl.profiler.fit import (
     LEAST_SAMPLES,
-    Fitted,
     fit_linear,
     fit_model,
     fit_row,
@@ -88,7 +87,7 @@ def make_layers(count: int) -> list[Layer]:
     ]
 
 
-def fit(values: np.ndarray, us: np.ndarray, layers: Sequence[Layer]) -> Fitted:
+def fit(values: np.ndarray, us: np.ndarray, layers: Sequence[Layer]) -> RowModel:
     """Return what is learned of made-up features, by layer."""
     samples = [make_sample(layer, one) for layer, one in zip(layers, us.tolist(), strict=True)]
     return fit_row(ROW, samples, spread_out(values), us)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codl.errors import ProfileError
-from codl.profiler.log import History, Overhead, Sample, SampleLog, read_log
+from codl.profiler.log import History, Sample, SampleLog, read_log
 from tests.processes import run_python
 
 
@@ -45,41 +45,16 @@ def test_samples_survive(tmp_path: Path) -> None:
 def test_end_of_a_campaign_survives(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     with SampleLog(path) as log:
-        log.append_end({"compute": 1000.0, "memory": 2000.0})
+        log.append_end()
 
     history = read_log(path)
 
-    assert history.references == [{"compute": 1000.0, "memory": 2000.0}]
     assert len(history.ends) == 1
     assert history.ends[0] > 0
 
 
-def test_looks_at_overheads_survive(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    looks = [Overhead(launch_us=3.5, wait_us=9.4), Overhead(launch_us=7.7, wait_us=25.2)]
-    with SampleLog(path) as log:
-        for look in looks:
-            log.append_overhead(look)
-    with path.open("a") as lines:
-        lines.write('{"overhead": {"launch_us": -1.0, "wait_us": 9.4}}\n{"overhead": {"launch_us": 3.5}}\n')
-
-    assert read_log(path).overheads == looks
-
-
-def test_looks_at_shared_caches_survive(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    with SampleLog(path) as log:
-        log.append_shared_cache(16_000_000)
-        log.append_shared_cache(0)
-    with path.open("a") as lines:
-        lines.write('{"shared_cache_bytes": -1}\n{"shared_cache_bytes": null}\n')
-        lines.write('{"shared_cache_bytes": 1e999}\n{"shared_cache_bytes": NaN}\n')
-
-    assert read_log(path).shared_caches == [16_000_000, 0]
-
-
 def test_no_log_is_an_empty_one(tmp_path: Path) -> None:
-    assert read_log(tmp_path / "none") == History(samples=[], references=[], ends=[])
+    assert read_log(tmp_path / "none") == History(samples=[], ends=[])
 
 
 def test_cut_line_is_left_out_and_the_next_is_whole(tmp_path: Path) -> None:
@@ -105,10 +80,9 @@ def test_cut_line_is_left_out_and_the_next_is_whole(tmp_path: Path) -> None:
         "[" * 100_000,
         '{"sample": {}}',
         '{"sample": null}',
-        '{"end": 1, "references": {"compute": -1}}',
-        '{"end": 1, "references": {"compute": NaN}}',
-        '{"end": "x", "references": {}}',
-        '{"end": NaN, "references": {}}',
+        '{"end": -1}',
+        '{"end": "x"}',
+        '{"end": NaN}',
     ],
 )
 def test_damaged_line_is_left_out(tmp_path: Path, line: str) -> None:

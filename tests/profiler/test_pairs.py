@@ -9,8 +9,7 @@ from codl.devices.memory import count_runs
 from codl.devices.opencl import Device, open_device
 from codl.ir.regions import Region
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
-from codl.profiler.pairs import Acquaintance
-from tests.latency.profiles import make_profile
+from codl.profiler.pairs import measure_pairs
 
 
 def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
@@ -19,12 +18,10 @@ def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
     pair = [open_device(opened.info.name) for opened in devices[:2]]
 
     names = [device.info.name for device in pair]
-    acquaintance = Acquaintance(pair, names[:1])
-    acquaintance.look(1)
-    acquaintance.look(1)
+    found = measure_pairs(pair, names[:1], seconds=1.0)
 
-    for device, other in zip(pair, names[::-1], strict=True):
-        neighbour = acquaintance.introduce(make_profile(device.info)).neighbours[other]
+    for name, other in zip(names, names[::-1], strict=True):
+        neighbour = found[name][other]
         assert all(1 <= slowdown < 1000 for row in neighbour.slowdown for slowdown in row)
         assert neighbour.meeting is not None
         assert 0 < neighbour.meeting.median_us <= neighbour.meeting.p95_us

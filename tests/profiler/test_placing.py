@@ -10,7 +10,7 @@ from codl.ir.ops import Conv2d, Pool2d, PoolKind
 from codl.ir.regions import Region
 from codl.profiler.case import Case, count_constant_bytes, count_memory_bytes
 from codl.profiler.placing import place_constants, place_usually
-from codl.profiler.survey import count_walk
+from codl.profiler.sampler import count_walk
 from tests.catalog.nodes import device_info
 
 INFO = device_info(16)

@@ -12,7 +12,6 @@ from codl.latency.features import extract_features
 from codl.profiler.case import Case
 from codl.profiler.workload import (
     RowWork,
-    iterate_near,
     iterate_row,
     load_pairs,
     load_workload,
@@ -104,14 +103,6 @@ def test_steps_come_in_pairs_with_different_unit_counts() -> None:
     assert len(pairs) >= 10
     for one, other in pairs:
         assert _count_units(one) != _count_units(other)
-
-
-def test_near_cases_are_of_the_layers_asked_for_or_their_relatives() -> None:
-    work = next(work for work in WORKS if work.row.name == "pool2d_direct__buffer")
-    layers = work.layers[:2]
-
-    for case in islice(iterate_near(layers, work.row, INFO, np.random.default_rng(0)), 40):
-        assert case.layer.op in [layer.op for layer in layers]
 
 
 def _is_one_longer(one: Region, other: Region) -> bool:

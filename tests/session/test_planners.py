@@ -1,7 +1,7 @@
 """Sessions that plan from profiles: the default, the numbers, what is kept and what is said."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,18 +11,15 @@ from onnx import numpy_helper
 
 import codl
 from codl.devices.opencl import open_devices
-from codl.ir.graph import Graph
 from codl.latency import store
 from codl.latency.files import load_profile, save_profile
-from codl.latency.profile import Meeting, Neighbour, Origin
+from codl.latency.profile import Meeting, Neighbour
 from codl.latency.store import shipped_path, user_path
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.steps import Chain, Plan
 from codl.profiler import first_use
-from codl.profiler.survey import Survey
 from codl.session import predictors as session_predictors
-from codl.session import variants
 from tests.exactness import DEVICES
 from tests.frontend.onnx_models import make_model, node
 from tests.latency.profiles import make_profile
@@ -133,37 +130,13 @@ def test_verified_plan_is_one_of_those_that_were_found() -> None:
     assert plan.planner in {"dynamic", *(f"single:{name}" for name in DEVICES)}
 
 
-@pytest.mark.usefixtures("_profiles")
-@pytest.mark.parametrize("origin", [Origin.BORROWED, Origin.ESTIMATED])
-@pytest.mark.parametrize("planner", ["dynamic", "even"])
-def test_plans_by_profiles_of_other_devices_are_measured(
-    planner: str, origin: Origin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measured: list[str] = []
-
-    def note(graph: Graph, plans: Sequence[Plan], **_hosts: object) -> Plan:
-        measured.append(plans[0].planner)
-        return plans[0]
-
-    monkeypatch.setattr(variants, "find_fastest", note)
-    codl.InferenceSession(DATA, options(planner=planner))
-    assert not measured
-
-    for device in open_devices(DEVICES):
-        own = load_profile(user_path(device.info))
-        save_profile(replace(own, origin=origin), user_path(device.info))
-    codl.InferenceSession(DATA, options(planner=planner))
-
-    assert measured == (["dynamic"] if planner == "dynamic" else [])
-
-
 @pytest.fixture
 def _first_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let no profile ship; devices are measured at first use, and equally fast."""
     monkeypatch.delenv("CODL_SHARING", raising=False)
     monkeypatch.setattr(store, "profiles_dir", lambda: tmp_path / "shipped")
-    monkeypatch.setattr(Survey, "quiet_us", lambda self: {"compute": 1000.0, "memory": 2000.0})
-    monkeypatch.setattr(first_use, "_measure_together", lambda one, other: (NEIGHBOUR, NEIGHBOUR))
+    monkeypatch.setattr(first_use, "measure_references", lambda device: {"compute": 1000.0, "memory": 2000.0})
+    monkeypatch.setattr(first_use, "_recall_neighbours", lambda one, other: (NEIGHBOUR, NEIGHBOUR))
 
 
 @pytest.mark.usefixtures("_first_use")
