@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
+from codl.plan.residency import step_nodes
 from codl.plan.shares import Share
+from codl.plan.steps import Host, Plan, Run
 from codl.plan.timeline import Span
 
 Predictors = Sequence[Predictor | None]
@@ -60,6 +62,23 @@ def predict_slices(
                 repeated = _find_repeated_share(name, step, graph)
                 found[name, device] = replace(known, us=us, repeated_share=repeated)
     return found
+
+
+def list_estimated(plan: Plan, graph: Graph, predictors: Sequence[Predictor]) -> list[str]:
+    """Return the operators of which some device of a plan runs a kernel without a latency model."""
+    known = {predictor.info.name: predictor for predictor in predictors}
+    return [
+        name
+        for step in plan.steps
+        if not isinstance(step, Host)
+        for name in step_nodes(step)
+        for node in (graph.nodes_by_name[name],)
+        if any(
+            not one.is_known(one.choose(node, graph).implementation.name)
+            for device in ([step.device] if isinstance(step, Run) else plan.devices)
+            if (one := known.get(device)) is not None
+        )
+    ]
 
 
 def _find_repeated_share(name: str, step: Sequence[Share], graph: Graph) -> float:

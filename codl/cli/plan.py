@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from codl.analysis.slices import list_estimated
 from codl.cli.flags import add_json_flag, parse_names, parse_output
 from codl.cli.output import format_bytes, print_json, print_line
 from codl.cli.planning import add_plan_flags
@@ -25,6 +26,9 @@ from codl.session import (
     resolve_planner,
     select_default_devices,
 )
+
+_MOST_NAMES = 4
+"""Of operators in a line."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -51,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan the model."""
-    graph, plan, infos, _ = plan_model(args, args.model)
+    graph, plan, infos, predictors = plan_model(args, args.model)
     plan = count_memory(plan, graph, infos)
     if args.output:
         plan.save(args.output)
@@ -63,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
         print_line(f"memory: {'; '.join(_format_memory(memory) for memory in plan.memory)}")
         if plan.predicted_us is not None and plan.best_single_us is not None:
             print_line(_format_prediction(plan.predicted_us, plan.best_single_us, plan.planning_ms or 0.0))
+        if estimated := list_estimated(plan, graph, predictors):
+            print_line(_format_estimates(estimated, len(graph.nodes)))
     return 0
 
 
@@ -120,6 +126,14 @@ def _format_prediction(predicted_us: float, best_single_us: float, planning_ms: 
     return (
         f"predicted: {predicted_us / 1e3:.3f} ms, {best_single_us / predicted_us:.2f} times as fast as the "
         f"best device alone ({best_single_us / 1e3:.3f} ms); planned in {planning_ms:.0f} ms"
+    )
+
+
+def _format_estimates(names: Sequence[str], operators: int) -> str:
+    listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    return (
+        f"estimated: {len(names)} of {operators} operators ({listed}), whose kernels have no latency model; "
+        "`codl profile` measures them"
     )
 
 

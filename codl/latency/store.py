@@ -61,10 +61,11 @@ def find_shipped(info: DeviceInfo) -> DeviceProfile | None:
     return None
 
 
-def find_profiles_named(name: str) -> list[DeviceProfile]:
-    """Return the profiles of devices of a name: the user's own, else those that ship.
+def find_profile_named(name: str) -> DeviceProfile | None:
+    """Return the profile of a device of a name: the user's own, else one that ships; None without any.
 
-    Simulated ones ship too. Files that hold no sane profile are passed over.
+    Of several that for the widest vectors counts, and of those the latest. Simulated ones ship too. Files
+    that hold no sane profile are passed over.
     """
     places = (
         (cache_dir() / "profiles", f"*/{PROFILE_FILE}"),
@@ -77,8 +78,8 @@ def find_profiles_named(name: str) -> list[DeviceProfile]:
                 found.append(load_profile(path))
         named = [profile for profile in found if profile.name == name]
         if named:
-            return named
-    return []
+            return max(named, key=lambda profile: (profile.info.vector_width, profile.date))
+    return None
 
 
 def check_device(profile: DeviceProfile, info: DeviceInfo) -> None:

@@ -11,7 +11,7 @@ from codl.errors import ProfileError
 from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceProfile
-from codl.latency.store import find_profiles_named
+from codl.latency.store import find_profile_named
 from codl.machine import DeviceInfo
 from codl.profiler.first_use import find_profiles
 
@@ -44,22 +44,9 @@ def find_default_predictors(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...
 
 
 def find_named_predictors(names: Sequence[str]) -> tuple[Predictor, ...]:
-    """Return the predictors of all devices of these names that have a profile; no device is touched.
-
-    Raises:
-        ProfileError: Profiles of several devices have the same name.
-    """
-    found = []
-    for name in names:
-        profiles = find_profiles_named(name)
-        if len(profiles) > 1:
-            facts = ", ".join(f"{one.info.units} units of {one.info.vector_width} lanes" for one in profiles)
-            raise ProfileError(
-                f"profile of {name}: got {len(profiles)} of that name ({facts}), expected one; "
-                "name their files (`codl plan --profiles A,B`)"
-            )
-        found += [_make_predictor(profile, profile.info) for profile in profiles]
-    return tuple(found)
+    """Return the predictors of all devices of these names that have a profile; no device is touched."""
+    profiles = map(find_profile_named, names)
+    return tuple(_make_predictor(profile, profile.info) for profile in profiles if profile is not None)
 
 
 def load_predictors(paths: Sequence[str | os.PathLike[str]]) -> tuple[Predictor, ...]:

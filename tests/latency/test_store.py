@@ -15,7 +15,7 @@ from codl.latency.store import (
     borrow,
     estimate,
     find_profile,
-    find_profiles_named,
+    find_profile_named,
     find_shipped,
     shipped_path,
     user_path,
@@ -50,14 +50,14 @@ def make_anonymous(vector_width: int, kind: DeviceKind = DeviceKind.CPU) -> Devi
 def test_no_profile_is_none(shipped: Path) -> None:
     assert find_profile(INFO) is None
     assert find_shipped(INFO) is None
-    assert find_profiles_named(INFO.name) == []
+    assert find_profile_named(INFO.name) is None
 
 
 def test_own_profile_is_found(shipped: Path) -> None:
     save_profile(make_profile(INFO), user_path(INFO))
 
     assert find_profile(INFO) == make_profile(INFO)
-    assert find_profiles_named(INFO.name) == [make_profile(INFO)]
+    assert find_profile_named(INFO.name) == make_profile(INFO)
 
 
 def test_own_profile_with_changed_kernels_is_used_as_it_is(shipped: Path) -> None:
@@ -130,9 +130,19 @@ def test_profiles_that_ship_are_found_by_name(shipped: Path) -> None:
     save_profile(simulated, shipped / "simulated" / "one.json")
     (shipped / "simulated" / "broken.json").write_text("{", encoding="utf-8")
 
-    assert find_profiles_named(INFO.name) == [simulated]
+    assert find_profile_named(INFO.name) == simulated
     save_profile(make_profile(INFO), user_path(INFO))
-    assert find_profiles_named(INFO.name) == [make_profile(INFO)]
+    assert find_profile_named(INFO.name) == make_profile(INFO)
+
+
+def test_of_several_profiles_of_a_name_that_for_the_widest_vectors_counts(shipped: Path) -> None:
+    for width in (16, 4, 8):
+        save_profile(make_anonymous(width), shipped_path(device_info(width)))
+
+    found = find_profile_named(INFO.name)
+
+    assert found is not None
+    assert found.info.vector_width == 16
 
 
 def test_borrowed_profile_is_scaled_by_the_references() -> None:
