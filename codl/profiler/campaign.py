@@ -116,9 +116,10 @@ class Campaign:
         """
         done = {sample.key for sample in self._samples}
         streams = {work.row.name: iterate_row(work, self.device.info) for work in self._works}
-        for count, case in enumerate(merge(self._works, streams)):
+        known = len(done)
+        for case in merge(self._works, streams):
             is_early = len(done) < FIRST_CASES * len(self._works) and self._used() < _ALL
-            if count >= _LEAST_CASES and self._used() >= _WORKLOAD and not is_early:
+            if len(done) - known >= _LEAST_CASES and self._used() >= _WORKLOAD and not is_early:
                 break
             if case.key not in done:
                 done.add(case.key)

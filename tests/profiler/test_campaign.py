@@ -161,7 +161,7 @@ def test_lost_device_is_told(device: Device, tmp_path: Path, monkeypatch: pytest
     def fail(self: PreparedCase, *arguments: object, **options: object) -> object:
         if next(calls) % 500 == 0 and path.exists() and read_log(path).samples:
             raise DeviceError(f"{device.info.name}: lost")
-        return read(self, *arguments, **options)  # type: ignore[arg-type]
+        return read(self, *arguments, **options)
 
     read = PreparedCase.read
     monkeypatch.setattr(PreparedCase, "read", fail)

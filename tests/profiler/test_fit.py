@@ -171,7 +171,7 @@ def test_error_is_what_two_of_three_stay_within(rng: np.random.Generator) -> Non
     values = work(rng, 400)
     noise = np.where(rng.uniform(size=400) < 0.2, 3.0, rng.uniform(0.9, 1.1, 400))
 
-    model = fit(values, values @ TRUE * noise, make_layers(400)).model
+    model = fit(values, values @ TRUE * noise, make_layers(400))
 
     assert 0.05 < model.error < 0.12
     assert model.quality.rmspe > 2 * model.error
