@@ -15,7 +15,7 @@ import platformdirs
 
 from codl.errors import CodlError
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 _PACKAGE = Path(__file__).resolve().parent
 _TRIED_BYTES = 1 << 20
 

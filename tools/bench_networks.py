@@ -1,4 +1,4 @@
-"""The bench table: `codl bench` for each benchmark network, printed as Markdown; it gets all other flags.
+"""The bench table: `codl bench` for each benchmark network, as Markdown; it gets all other flags.
 
 Example:
     python tools/bench_networks.py --devices intel-cpu
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -31,11 +32,18 @@ def main() -> int:
     parser.add_argument("--networks", metavar="A,B", default=",".join(NAMES), help="default: all")
     parser.add_argument("--against", default="ort,single")
     parser.add_argument("--rounds", default="60", help="most rounds for each network (default: 60)")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="add the table to this page of Markdown")
     args, flags = parser.parse_known_args()
     names = args.networks.split(",")
     if unknown := [name for name in names if name not in NAMES]:
         parser.error(f"got network {unknown[0]!r}, expected one of {', '.join(NAMES)}")
     found: dict[str, Ratios] = {}
+    lines: list[str] = []
+
+    def show(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             path = Path(folder) / f"{name}.onnx"
@@ -44,10 +52,15 @@ def main() -> int:
             report = measure(path, bench)
             path.unlink()
             if not found:
-                print_head(report["ratios"])
+                command = " ".join(["python tools/bench_networks.py", *sys.argv[1:]])
+                show(f"## {report['machine']}, {date.today()}\n\n`{command}`\n")
+                show(format_head(report["ratios"]))
             found[name] = report["ratios"]
-            print_row(name, report)
-    print_means(list(found.values()))
+            show(format_row(name, report))
+    show(format_means(list(found.values())))
+    if args.page:
+        with args.page.open("a", encoding="utf-8") as page:
+            page.write("\n" + "\n".join(lines) + "\n")
     return 0
 
 
@@ -61,24 +74,23 @@ def measure(path: Path, flags: Sequence[str]) -> dict[str, Any]:
     return report
 
 
-def print_head(ratios: Ratios) -> None:
-    """Print the table's two first lines."""
-    print(f"| network | {' | '.join(ratios)} | codl ms | error |")
-    print(f"|---{'|---' * len(ratios)}|---|---|")
+def format_head(ratios: Ratios) -> str:
+    """Return the table's two first lines."""
+    return f"| network | {' | '.join(ratios)} | codl ms | error |\n|---{'|---' * len(ratios)}|---|---|"
 
 
-def print_row(name: str, report: Mapping[str, Any]) -> None:
-    """Print a network's ratios with their intervals, its median time and its largest error."""
+def format_row(name: str, report: Mapping[str, Any]) -> str:
+    """Return a network's ratios with their intervals, its median time and its largest error."""
     cells = [format_ratio(ratio) for ratio in report["ratios"].values()]
     (own,) = (row["median_ms"] for row in report["rows"] if row["name"] == "codl")
     cells += [f"{own:.1f}", f"{report['max_relative_error']:.0e}"]
-    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return f"| {name} | {' | '.join(cells)} |"
 
 
-def print_means(found: Sequence[Ratios]) -> None:
-    """Print the geometric mean of each ratio over all networks."""
+def format_means(found: Sequence[Ratios]) -> str:
+    """Return the geometric mean of each ratio over all networks."""
     means = [f"{geometric_mean(ratios[key]['median'] for ratios in found):.2f}" for key in found[0]]
-    print(f"| geometric mean | {' | '.join(means)} | | |")
+    return f"| geometric mean | {' | '.join(means)} | | |"
 
 
 def format_ratio(ratio: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """Sets up `.venv` and passes the tests: ruff, mypy, then pytest, which gets the arguments given here.
 
+With --quick first, pytest alone runs a few tests of each room, in a minute.
+
 On two cores or more pytest runs in two processes: most of the time drivers compile, each in one thread.
 
 Example:
@@ -10,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036  (the one line that an older Python gets to see)
@@ -22,6 +25,16 @@ sys.path.insert(0, str(ROOT))
 
 from tools.setup_env import enter_environment, install_browser  # noqa: E402
 
+QUICK = (
+    "tests/test_layers.py",
+    "tests/ir",
+    "tests/test_files.py",
+    "tests/plan/test_check.py",
+    "tests/latency/test_store.py",
+    "tests/session/test_shapes.py",
+    "tests/test_session.py",
+)
+"""What tells in a minute whether something is badly broken."""
 PARALLEL = ("-n", "2", "--dist", "worksteal") if (os.cpu_count() or 1) > 1 else ()
 
 
@@ -29,6 +42,8 @@ def main() -> int:
     """Run every step and return the exit code of the first that fails."""
     arguments = sys.argv[1:]
     enter_environment(__file__, arguments)
+    if arguments[:1] == ["--quick"]:
+        return run_quickly(arguments[1:])
     install_browser()
     steps = (
         ("ruff check", ["ruff", "check", "."]),
@@ -48,6 +63,15 @@ def main() -> int:
             break
     print(f"== {', '.join(took)}")
     return code
+
+
+def run_quickly(arguments: Sequence[str]) -> int:
+    """Return the exit code of ruff and of a few tests of each room."""
+    for command in (["ruff", "check", "."], ["pytest", "-x", *QUICK, *arguments]):
+        code = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode
+        if code:
+            return code
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ def add_parser(subparsers: Any) -> None:
     """Add the verb with its flags."""
     parser = subparsers.add_parser(
         "profile",
-        help="measure devices and learn how long everything takes on them",
-        description="Measures kernels, copies and meetings, and fits the models that plans are made by. "
-        "Stopped at any time, it goes on where it was when it is started again.",
-        epilog="example: codl profile --device intel-cpu --budget 5m",
+        help="measure kernels, copies and synchronization of devices",
+        description="Measures kernels, copies and synchronization, and fits the latency models that plans "
+        "are made by. A second start after an interruption goes on.",
+        epilog="example: codl profile --device intel-cpu --budget 3m",
     )
     add_device_flags(parser)
     parser.add_argument("--device", metavar="D", help="measure this device only")
@@ -21,9 +21,9 @@ def add_parser(subparsers: Any) -> None:
         "--budget",
         type=parse_seconds,
         metavar="T",
-        help="time for each device, such as 90s (default: 5m)",
+        help="time for all devices together, such as 3m (default: 2m for each)",
     )
-    parser.add_argument("--quick", action="store_true", help="60 seconds for each device")
+    parser.add_argument("--quick", action="store_true", help="40 seconds for each device")
     parser.add_argument(
         "--stale",
         action="store_true",

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -27,8 +28,11 @@ from codl.profiler.pairs import Neighbours, measure_pairs
 from codl.profiler.workload import load_pairs, load_workload, share_out
 
 DEFAULT_SECONDS, QUICK_SECONDS = 120.0, 40.0
-_PAIR_SECONDS = 8.0
-"""For what two devices do to each other."""
+"""Of each device."""
+LEAST_SECONDS = 20.0
+"""Of each device; drivers need some to compile before anything is measured."""
+_PAIR_SHARE = 0.05
+"""Of the budget, for what devices do to each other."""
 
 
 def profile_devices(args: argparse.Namespace) -> int:
@@ -36,16 +40,24 @@ def profile_devices(args: argparse.Namespace) -> int:
     check_installed()
     names = [args.device] if args.device else args.devices
     devices = [open_device(opened.info.name) for opened in select_devices(names)]
-    budget = args.budget or (QUICK_SECONDS if args.quick else DEFAULT_SECONDS)
+    budget = args.budget or len(devices) * (QUICK_SECONDS if args.quick else DEFAULT_SECONDS)
+    if budget < (least := LEAST_SECONDS * len(devices)):
+        raise ProfileError(
+            f"--budget: got {budget:.0f} s for {len(devices)} devices, expected at least {least:.0f} s"
+        )
+    end = time.monotonic() + budget
     with claim_machine(user_path(devices[0].info).parents[1]), _show_progress() as show:
         everyone = [open_device(opened.info.name) for opened in select_devices(args.devices)]
         neighbours = measure_pairs(
             everyone,
             [device.info.name for device in devices],
-            seconds=_PAIR_SECONDS,
+            seconds=_PAIR_SHARE * budget,
             report=lambda what: show(what, 0.0),
         )
-        outcomes = [(device, _profile(device, args, budget, neighbours, show)) for device in devices]
+        outcomes = []
+        for left, device in zip(range(len(devices), 0, -1), devices, strict=True):
+            seconds = max(LEAST_SECONDS / 2, (end - time.monotonic()) / left)
+            outcomes.append((device, _profile(device, args, seconds, neighbours, show)))
     report = _make_report([(device, outcome) for device, outcome in outcomes if outcome is not None])
     if args.json:
         print_json(report)
@@ -89,6 +101,10 @@ def _profile(
     if rows is not None and old is not None:
         renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
         outcome = replace(outcome, profile=replace(old.with_rows(renewed), neighbours=measured))
+    elif old is not None:  # what this campaign did not come to is kept
+        outcome = replace(
+            outcome, profile=replace(outcome.profile, rows={**old.rows, **outcome.profile.rows})
+        )
     save_profile(outcome.profile, path)
     wanted = [row.name for row in IMPLEMENTATIONS if row.suits(info)]
     missing = [name for name in wanted if name not in outcome.profile.rows]

@@ -29,7 +29,8 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def measure_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `codl profile` measure small layers, and nothing over several nodes."""
+    """Let `codl profile` measure small layers, and nothing over several nodes, in any time."""
+    monkeypatch.setattr("codl.cli.profiling.LEAST_SECONDS", 1.0)
     monkeypatch.setattr("codl.cli.profiling.load_workload", small_layers)
     monkeypatch.setattr("codl.cli.profiling.load_pairs", tuple)
 
@@ -45,6 +46,17 @@ def test_budgets_are_read(text: str, seconds: float) -> None:
 def test_budget_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="expected a time"):
         parse_seconds(text)
+
+
+def test_budget_that_is_too_small_is_refused_before_anything_is_measured(
+    cache: Path, devices: tuple[OpenedDevice, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = devices[0].info
+
+    assert main(["profile", "--devices", info.name, "--budget", "19s"]) == 2
+
+    assert "got 19 s for 1 devices, expected at least 20 s" in " ".join(capsys.readouterr().err.split())
+    assert not user_path(info).exists()
 
 
 def test_profile_is_measured_reported_and_found(
