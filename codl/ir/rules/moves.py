@@ -1,6 +1,7 @@
 """Region rules of operators that move elements between axes."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -11,10 +12,13 @@ from codl.ir.ops import ChannelShuffle, Concat, DepthToSpace, Reshape, SpaceToDe
 
 def concat(op: Concat, shapes: Sequence[Shape], _: Shape, out: Boxes) -> tuple[Boxes, ...]:
     """Return, of each input, what lies in its part of the axis."""
-    edges = np.cumsum([0, *(shape[op.axis] for shape in shapes)])
-    starts, lengths = edges[:-1], np.diff(edges)
-    low, high = (np.clip(edge[:, op.axis, None] - starts, 0, lengths) for edge in (out.begin, out.end))
-    return tuple(out.with_axis(op.axis, low[:, i], high[:, i]) for i in range(len(shapes)))
+    lengths = [shape[op.axis] for shape in shapes]
+    starts = accumulate(lengths, initial=0)
+    begin, end = out.begin[:, op.axis], out.end[:, op.axis]
+    return tuple(
+        out.with_axis(op.axis, np.clip(begin - start, 0, length), np.clip(end - start, 0, length))
+        for start, length in zip(starts, lengths, strict=False)
+    )
 
 
 def reshape(_: Reshape, shapes: Sequence[Shape], shape: Shape, out: Boxes) -> tuple[Boxes, ...]:
