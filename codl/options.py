@@ -57,8 +57,7 @@ class SessionOptions:
     """Axes to cut along under `even`, most wanted first; H, OC, N by default."""
     max_chain_length: int = 8
     verify_plan: bool = False
-    """Measure the best few plans and every device alone once, and keep the fastest; done anyhow by borrowed
-    profiles."""
+    """Measure the best few plans and every device alone once, and keep the fastest."""
     enable_profiling: bool = False
     """Write when each node ran on which device to a trace file at the end."""
     profile_file_prefix: str = "onnxruntime_profile_"

@@ -10,17 +10,20 @@ from typing import Any
 
 from codl.cli.comparison import find_errors, make_random_feeds, name_outputs, open_reference
 from codl.cli.flags import add_json_flag, parse_count, parse_names
-from codl.cli.output import print_json, print_line, print_table
+from codl.cli.output import print_json, print_line, print_message, print_table
 from codl.cli.planning import add_plan_flags, session_options
 from codl.devices.drivers import select_devices
 from codl.devices.limits import count_cores
 from codl.devices.timing import CONTROL_SUFFIX, Ratio, Rounds, Row, interleave, lead_in, time_call
 from codl.options import SessionOptions
-from codl.plan.steps import Chain, Host, Plan, Run
+from codl.plan.steps import Chain, Host, Plan
 from codl.session import InferenceSession
+from codl.session.verify import find_lone_device
 
 Feeds = Mapping[str, Any]
 _PEERS = ("ort", "single")
+_QUIET = 0.03
+"""How far a/a is from 1 on a quiet machine, at most."""
 _SINGLE = "single:"
 
 
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             rows["ort"] = lead_in(time_call(partial(reference.run, None, feeds)))
         for name in _find_names(args, session.plan):
             single = session
-            if find_single_device(session.plan) != name:
+            if find_lone_device(session.plan) != name:
                 single = stack.enter_context(InferenceSession(args.model, _single_options(name)))
             rows[_SINGLE + name] = lead_in(time_call(partial(single.run, None, feeds)))
         rows["codl"] = lead_in(time_call(partial(session.run, None, feeds)))
@@ -103,13 +106,6 @@ def _find_names(args: argparse.Namespace, plan: Plan) -> Sequence[str]:
     return tuple(dict.fromkeys((*plan.devices, *(opened.info.name for opened in asked))))
 
 
-def find_single_device(plan: Plan) -> str | None:
-    """Return the device that runs all kernels, whole; None when there is more than one, or a cut."""
-    on_devices = [step for step in plan.steps if not isinstance(step, Host)]
-    devices = {step.device if isinstance(step, Run) else None for step in on_devices}
-    return devices.pop() if len(devices) == 1 else None
-
-
 def _single_options(device: str) -> SessionOptions:
     options = SessionOptions()
     options.planner = f"single:{device}"
@@ -142,6 +138,8 @@ def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float
             "median_ms": rounds.median(name) * 1e3,
             "p10_ms": rounds.percentile(name, 10) * 1e3,
             "p90_ms": rounds.percentile(name, 90) * 1e3,
+            "p99_ms": rounds.percentile(name, 99) * 1e3,
+            "per_second": 1 / rounds.median(name),
         }
         if name == "codl":
             predicted = plan.predicted_us
@@ -150,7 +148,7 @@ def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float
     ratios = {}
     if "ort" in rounds.seconds:
         ratios["ort/codl"] = _ratio_values(rounds.ratio("ort", "codl"))
-    is_best = best == f"{_SINGLE}{find_single_device(plan)}"
+    is_best = best == f"{_SINGLE}{find_lone_device(plan)}"
     # A plan that is the one of the best device alone is neither faster nor slower than it.
     ratio = Ratio(median=1.0, low=1.0, high=1.0) if is_best else rounds.ratio(best, "codl")
     ratios["best_single/codl"] = _ratio_values(ratio)
@@ -180,10 +178,11 @@ def _ratio_values(ratio: Ratio) -> dict[str, Any]:
 
 
 def _print_report(report: Mapping[str, Any]) -> None:
+    keys = ("median_ms", "p10_ms", "p90_ms", "p99_ms", "per_second", "predicted_ms")
     print_table(
-        ["row", "median ms", "p10", "p90"],
+        ["row", "median ms", "p10", "p90", "p99", "a second", "predicted ms"],
         [
-            [row["name"], *(f"{row[key]:.2f}" for key in ("median_ms", "p10_ms", "p90_ms"))]
+            [row["name"], *("" if row.get(key) is None else f"{row[key]:.2f}" for key in keys)]
             for row in report["rows"]
         ],
         title=f"{report['model']}, {report['rounds']} rounds, {report['machine']}",
@@ -192,3 +191,6 @@ def _print_report(report: Mapping[str, Any]) -> None:
         low, high = ratio["ci90"]
         print_line(f"{name}  {ratio['median']:.3f}  [{low:.3f}, {high:.3f}]")
     print_line(f"max relative error  {report['max_relative_error']:.2e}")
+    print_line(f"a/a is {CONTROL_SUFFIX}, a second measurement of the same row, over the first: the noise")
+    if abs(report["ratios"]["a/a"]["median"] - 1) > _QUIET:
+        print_message("note: the machine is not quiet (a/a); differences as small as that are noise")

@@ -19,7 +19,7 @@ from codl.plan.reading import SCHEMA, TIMES, read_plan
 __all__ = ["SCHEMA", "SHARED_MEMORY", "Chain", "Cut", "DeviceMemory", "Host", "Plan", "Run", "Step"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan:
     """Devices and steps; everything the executor needs besides the network itself."""
 
@@ -38,6 +38,11 @@ class Plan:
     memory: tuple[DeviceMemory, ...] = ()
     """By device; empty where it was not counted."""
     schema: int = SCHEMA
+
+    def __repr__(self) -> str:
+        """Return the plan in a line."""
+        price = "" if self.predicted_us is None else f", {self.predicted_us / 1e3:.3f} ms predicted"
+        return f"<Plan by {self.planner!r}: {len(self.steps)} steps over {', '.join(self.devices)}{price}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values; every step has its nodes, axis, cuts and times."""

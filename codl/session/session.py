@@ -290,6 +290,12 @@ class InferenceSession:
             self._variants = None
         self.end_profiling()
 
+    def __repr__(self) -> str:
+        """Return the session in a line: what it reads, what it returns, and its plan if there is one yet."""
+        inputs, outputs = (", ".join(one.name for one in some) for some in (self._inputs, self._outputs))
+        plan = "" if self._plan is None else f", {self._plan!r}"
+        return f"<InferenceSession: {inputs} -> {outputs}{plan}>"
+
     def __enter__(self) -> "InferenceSession":
         return self
 

@@ -41,7 +41,8 @@ def test_json_has_the_keys_of_the_interface(codl: Codl, model: Path) -> None:
     assert list(values) == ["model", "rounds", "machine", "rows", "ratios", "max_relative_error"]
     assert (values["model"], values["rounds"]) == ("small.onnx", 2)
     for row in values["rows"]:
-        times = [row["p10_ms"], row["median_ms"], row["p90_ms"]]
+        times = [row["p10_ms"], row["median_ms"], row["p90_ms"], row["p99_ms"]]
+        assert row["per_second"] == pytest.approx(1e3 / row["median_ms"])
         assert times[0] > 0
         assert times == sorted(times)
     assert values["rows"][-1]["predicted_ms"] is None
@@ -72,8 +73,9 @@ def test_text_has_a_line_for_each_row_and_ratio(codl: Codl, model: Path) -> None
     title, header, *lines = codl("bench", model, *EVEN, *FEW).out.splitlines()
 
     assert title.startswith("small.onnx, 2 rounds")
-    assert header.split() == ["row", "median", "ms", "p10", "p90"]
-    assert [line.split()[0] for line in lines[-4:]] == ["ort/codl", "best_single/codl", "a/a", "max"]
+    assert header.split() == ["row", "median", "ms", "p10", "p90", "p99", "a", "second", "predicted", "ms"]
+    assert [line.split()[0] for line in lines[-5:]] == ["ort/codl", "best_single/codl", "a/a", "max", "a/a"]
+    assert CONTROL_SUFFIX in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,11 @@ def test_plan_survives_json_unchanged(length: int, tmp_path: Path) -> None:
     assert Plan.load(tmp_path / "plan.json") == plan
 
 
+def test_plan_is_shown_in_a_line() -> None:
+    assert repr(SINGLE) == "<Plan by 'single:left': 4 steps over left>"
+    assert repr(replace(SINGLE, predicted_us=1234.5)).endswith("over left, 1.234 ms predicted>")
+
+
 def test_single_device_plan_survives_json_unchanged() -> None:
     plan = plan_single(residual_block(), device="left")
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
