@@ -1,7 +1,6 @@
 """Work to put before or beside what is measured: enqueued, never waited for."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,6 @@ Source:
     Sums over ResNet-50 and MobileNetV2 of layers measured alone, against the same layers traced in a run: too
     long by 1.12 to 1.25 after a walk over 32 MiB, which throws activations out of the shared cache as well.
 """
-
-_CROSSING_BYTES, _CROSSING_PARTS = 1 << 16, 8
-"""Of each core, and in how many parts they are copied."""
 
 
 def prepare_sweep(
@@ -63,26 +59,6 @@ def prepare_sweep(
         return event
 
     return sweep
-
-
-def prepare_crossing(device: Device) -> tuple[Call, Call]:
-    """Return calls that enqueue the writing of some KB, a large part to a core, and copies in small parts.
-
-    So much of what is copied was written by another core: how long that takes tells how near caches are.
-    """
-    units = device.info.units
-    share = _CROSSING_BYTES // FLOAT_BYTES // _CROSSING_PARTS
-    items = _CROSSING_PARTS * units
-    buffers = [device.allocate(items * share) for _ in range(3)]
-    device.fill(buffers[0], 1.0)
-    src, between, dst = buffers
-    write = _build_stream(device, between, src, share=items * share // units, walks=1, copies=True)
-    copy = _build_stream(device, dst, between, share=share, walks=1, copies=True)
-
-    def enqueue(kernel: Any, count: int, _keep: Any = buffers) -> Any:
-        return cl.enqueue_nd_range_kernel(device.queue, kernel, (count, 1, 1), (1, 1, 1))
-
-    return partial(enqueue, write, units), partial(enqueue, copy, items)
 
 
 def prepare_read(device: Device, buffer: Any, floats: int) -> Call:

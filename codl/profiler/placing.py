@@ -8,8 +8,6 @@ from codl.profiler.case import Case, count_constant_bytes
 
 _NEAR_SHARE = 3
 """Constants are near up to the shared cache over this: what is moved beside them wants some of it, too."""
-_USUAL_NEAR_BYTES = 1 << 22
-"""What is near where nobody has measured a cache."""
 
 
 def place_constants(case: Case, info: DeviceInfo, *, shared_cache_bytes: int) -> Case:
@@ -27,8 +25,3 @@ def place_constants(case: Case, info: DeviceInfo, *, shared_cache_bytes: int) ->
         return case
     is_drawn = bool(blake2s(case.key.encode()).digest()[0] % 2)
     return replace(case, are_constants_far=is_drawn or constants * _NEAR_SHARE > shared_cache_bytes)
-
-
-def place_usually(case: Case, info: DeviceInfo) -> Case:
-    """Return a case with its constants far if they are many, as most networks have them."""
-    return replace(case, are_constants_far=count_constant_bytes(case, info) > _USUAL_NEAR_BYTES)

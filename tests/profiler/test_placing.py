@@ -9,7 +9,7 @@ from codl.catalog.layers import Layer
 from codl.ir.ops import Conv2d, Pool2d, PoolKind
 from codl.ir.regions import Region
 from codl.profiler.case import Case, count_constant_bytes, count_memory_bytes
-from codl.profiler.placing import place_constants, place_usually
+from codl.profiler.placing import place_constants
 from codl.profiler.sampler import count_walk
 from tests.catalog.nodes import device_info
 
@@ -54,15 +54,11 @@ def test_what_has_no_packed_constants_is_never_far() -> None:
     case = Case(layer=POOL, selection=choose(graph.nodes[-1], graph, INFO), region=Region.whole(POOL.output))
     assert count_constant_bytes(case, INFO) == 0
     assert not place_constants(case, INFO, shared_cache_bytes=1).are_constants_far
-    assert not place_usually(case, INFO).are_constants_far
 
 
 def test_slices_count_as_what_they_read() -> None:
     whole, half = make_case(1536), make_case(1536, end=768)
     assert count_constant_bytes(whole, INFO) == pytest.approx(2 * count_constant_bytes(half, INFO), rel=0.1)
-    assert place_usually(whole, INFO).are_constants_far
-    assert not place_usually(make_case(64), INFO).are_constants_far
-    assert replace(place_usually(whole, INFO), are_constants_far=False) == whole
 
 
 def test_far_constants_are_walked_through_the_further_the_more_they_are() -> None:
