@@ -108,8 +108,8 @@ def test_one_device_saves_a_launch_and_the_traffic_of_each_rider(name: str) -> N
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_estimates_know_of_pairs(name: str) -> None:
-    graph = load(name)
-    planner = Planner(graph=graph, predictors=PREDICTORS, arrangement=BESIDE)
+    predictors = make_predictors(meeting_us=1.0)  # kernels are what the estimate is about
+    planner = Planner(graph=load(name), predictors=predictors, arrangement=BESIDE)
 
     (first, *_) = planner.search.find_choices(Method.DYNAMIC, 1)[0]
 
