@@ -40,13 +40,13 @@ class HostSessions:
         return session
 
     def _create(self, group: str) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.log_severity_level = 4
-        # Threads that wait for work in a loop would take the cores that drivers compute on.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         model = self._graph.host_models[group]
         try:
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = self._threads
+            options.log_severity_level = 4
+            # Threads that wait for work in a loop would take the cores that drivers compute on.
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             return onnxruntime.InferenceSession(
                 model.content, options, providers=["CPUExecutionProvider"], enable_fallback=0
             )

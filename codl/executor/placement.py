@@ -16,6 +16,19 @@ from codl.plan.schedule import Launch, Schedule
 from codl.plan.sharing import Arrangement
 
 
+def check_planned_bytes(graph: Graph, planned: int, *, most_bytes: int) -> None:
+    """Return when a plan's activations may take so much memory.
+
+    Raises:
+        ModelError: They may not.
+    """
+    if planned > most_bytes:
+        raise ModelError(
+            f"{graph.name}: got a plan of {planned} bytes of activations, expected at most {most_bytes}; "
+            "raise Limits.planned_bytes if you trust the model"
+        )
+
+
 class Placement:
     """Answers where a device writes and reads each tensor.
 
@@ -44,12 +57,7 @@ class Placement:
     ) -> None:
         self._graph, self._devices, self._arrangement = graph, tuple(devices), arrangement
         self._plan = plan_memory(graph, schedule, arrangement, taken_over=taken_over)
-        planned = sum(self.count_bytes().values())
-        if planned > most_bytes:
-            raise ModelError(
-                f"{graph.name}: got a plan of {planned} bytes of activations, expected at most {most_bytes}; "
-                "raise Limits.planned_bytes if you trust the model"
-            )
+        check_planned_bytes(graph, sum(self.count_bytes().values()), most_bytes=most_bytes)
         self.hosts: dict[str, Storage] = {}
         """Shared tensors, and graph inputs and outputs, as the host sees them."""
         self.fillable: list[tuple[int, Any]] = []

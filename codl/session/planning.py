@@ -16,6 +16,7 @@ from codl.devices.drivers import select_devices
 from codl.devices.memory import arrange, arrange_named
 from codl.errors import DeviceError, PlanError, ProfileError
 from codl.executor.footprint import count_footprint
+from codl.executor.placement import check_planned_bytes
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
@@ -214,6 +215,8 @@ def plan(
         predictors=predictors,
     )
     made = count_memory(made, graph)
+    planned = sum(memory.activation_bytes for memory in made.memory)
+    check_planned_bytes(graph, planned, most_bytes=limits.planned_bytes)
     return made if isinstance(model, bytes) else replace(made, model=os.fspath(model))
 
 

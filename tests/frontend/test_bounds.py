@@ -209,3 +209,10 @@ def test_planned_bytes_are_compared_before_memory_is_allocated() -> None:
     start(2 * 4 * 1024).close()
     with pytest.raises(ModelError, match=r"got a plan of 8192 bytes .*Limits\.planned_bytes"):
         start(2 * 4 * 1024 - 1)
+
+
+def test_planned_bytes_bound_plans_without_a_device_too() -> None:
+    model = build([node("Relu", ["x"], ["y"])], {}, shape=[1, 1024])
+
+    with pytest.raises(ModelError, match=r"Limits\.planned_bytes"):
+        codl.plan(model, devices=DEVICES[:1], limits=Limits(planned_bytes=100))
