@@ -10,7 +10,8 @@ from typing import Any
 from codl.assets import cache_dir
 from codl.cache.folders import FOLDERS
 from codl.cli.flags import add_json_flag
-from codl.cli.output import format_bytes, print_json, print_line, print_table
+from codl.cli.output import format_bytes, print_json, print_line, print_message, print_table
+from codl.devices.pocl_cache import is_kept_folder_used, kept_folder
 
 COLUMNS = ("cache", "entry", "size", "last used", "holds")
 _SHOWN_DIGITS = 12
@@ -57,9 +58,14 @@ def _verify(*, is_json: bool) -> int:
 
 
 def _clear(*, is_json: bool) -> int:
+    is_used = is_kept_folder_used()
+    drivers = [path for path in _find_driver_folders() if not (is_used and path == kept_folder())]
     size = sum(entry["bytes"] for entry in _find_entries())
+    if is_used:
+        size -= sum(file.lstat().st_size for file in kept_folder().rglob("*") if file.is_file())
+        print_message(f"note: {kept_folder()} stays: a process that runs uses it")
     count = sum(folder.clear() for folder in FOLDERS)
-    for path in _find_driver_folders():
+    for path in drivers:
         shutil.rmtree(path, ignore_errors=True)
         count += 1
     if is_json:

@@ -113,7 +113,16 @@ def _claim(kept: Path) -> bool:
         return False
 
 
-def _mark(kept: Path, marks: Path) -> bool:
+def is_kept_folder_used() -> bool:
+    """Return whether a process that runs has marked PoCL's kept folder as its own."""
+    marks = cache_dir() / "running"
+    with suppress(OSError), _locked(marks / "lock"):
+        return _read_marks(marks)[1]
+    return False
+
+
+def _read_marks(marks: Path) -> tuple[list[Path], bool]:
+    """Return the marks of processes that came to a bad end, and whether others run."""
     dead, alive = [], False
     for mark in marks.glob("*.mark"):
         descriptor = os.open(mark, os.O_RDWR)
@@ -122,6 +131,11 @@ def _mark(kept: Path, marks: Path) -> bool:
         else:
             alive = True
         os.close(descriptor)
+    return dead, alive
+
+
+def _mark(kept: Path, marks: Path) -> bool:
+    dead, alive = _read_marks(marks)
     if dead and alive:  # a process uses what would have to go
         return False
     if dead:

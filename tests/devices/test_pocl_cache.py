@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from codl.assets import has_room
+from codl.cli.main import main
 from codl.devices import pocl_cache
 from codl.errors import DeviceError
 from tests.processes import clean_environment, evaluate, run_python
@@ -77,6 +79,22 @@ def test_what_pocl_keeps_goes_after_a_bad_end_and_with_no_process_that_uses_it(t
     fifth = start(tmp_path, "five")
     assert first_line(fifth) == "True []"
     end(fifth)
+
+
+def test_clearing_leaves_what_a_process_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODL_CACHE_DIR", str(tmp_path))
+    kept = pocl_cache.kept_folder()
+    user = start(tmp_path, "one")
+    first_line(user)
+    while not (kept / "one").exists():
+        time.sleep(0.01)
+
+    assert main(["cache", "clear"]) == 0
+    assert (kept / "one").exists()
+
+    end(user)
+    assert main(["cache", "clear"]) == 0
+    assert not kept.exists()
 
 
 def test_room_is_what_can_be_written(disk: Path) -> None:
