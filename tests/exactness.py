@@ -18,8 +18,8 @@ from codl.frontend import load_graph
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import HostCall
 from codl.ir.regions import find_splittable_axes
-from codl.partitioner.even import plan_host
 from codl.plan.sharing import Sharing
+from codl.plan.single import plan_host
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
 from tests.oracle import (
     NETWORK_TOLERANCE,

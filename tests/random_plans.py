@@ -5,8 +5,8 @@ import numpy as np
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import HostCall
 from codl.ir.regions import find_splittable_axes
-from codl.partitioner.even import plan_host
 from codl.plan.residency import find_published
+from codl.plan.single import plan_host
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)

@@ -15,6 +15,7 @@ FLOORS = (
     {"cache"},
     {"frontend", "catalog", "plan"},
     {"latency", "devices", "report", "options"},
+    {"simulator"},
     {"profiler", "partitioner", "executor", "tuner", "analysis", "compat", "capi"},
     {"session"},
     {"__init__", "backend"},

@@ -23,7 +23,8 @@ from codl.devices.probe import build_quietly
 from codl.devices.timing import interleave, time_call
 from codl.executor.compile import compile_plan
 from codl.frontend import load_graph
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
+from codl.plan.single import plan_single
 from tools.networks import build
 
 _EMPTY = "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void empty() {}"

@@ -19,7 +19,7 @@ from codl.devices.timing import CONTROL_SUFFIX, interleave, lead_in, time_call
 from codl.executor.compile import compile_plan
 from codl.frontend import load_graph
 from codl.ir.graph import Graph
-from codl.partitioner.even import plan_single
+from codl.plan.single import plan_single
 
 
 def main() -> int:

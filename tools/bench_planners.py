@@ -33,12 +33,12 @@ from codl.latency.linear import LinearModel
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Origin
 from codl.latency.store import SIMULATED
-from codl.partitioner.cost import price_plan
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.check import check_plan
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Chain, Plan, Run
+from codl.simulator.simulate import price_plan
 from tools.networks import build
 
 PUBLISHED: Mapping[str, float] = {

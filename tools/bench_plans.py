@@ -36,14 +36,15 @@ from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.ir.ops import Conv2d, MatMul, Pool2d
 from codl.latency.predictor import Predictor
-from codl.partitioner.even import plan_single, share_bounds
+from codl.partitioner.even import share_bounds
 from codl.partitioner.planner import Planner
-from codl.partitioner.positions import list_axes
 from codl.partitioner.search import Method
 from codl.plan.check import find_problems
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Cut, Plan, Run
 from codl.profiler.workload import load_workload
 from codl.session import find_predictors
+from codl.simulator.cut_grid import list_axes
 from tools.networks import build
 from tools.plan_ideal import study_network
 

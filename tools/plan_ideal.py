@@ -24,7 +24,7 @@ from codl.executor.trace import KERNELS, Entry, EventKind
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.partitioner.even import plan_single
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 
 _WARMUP = 2

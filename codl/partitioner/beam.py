@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.states import Columns, States
+from codl.simulator.arrays import Floats, Ints
 
 BEAM = 8
 """States kept at a place, in each of two rankings: more find nothing that is better by a thousandth."""

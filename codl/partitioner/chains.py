@@ -7,11 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from codl.ir.graph import Graph, Node
-from codl.partitioner.arrays import Floats, Ints
-from codl.partitioner.positions import FAR
-
-WHOLE = -1
-"""Stands for an axis where a device reads or has all of a tensor."""
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.cut_grid import FAR, WHOLE
 
 
 @dataclass(slots=True)

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.ledger import Ledger
-from codl.partitioner.moves import MoveCosts
-from codl.partitioner.sending import Sizes
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.transfers import TensorSizes, TransferCosts
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What each device reads of what another one has; sets of devices by their numbers in `MoveCosts`."""
+    """What each device reads of what another one has; sets of devices by their numbers in `TransferCosts`."""
 
     readers_of: Ints
     """[set of sources] The set of their readers."""
@@ -61,9 +60,9 @@ class Crossings:
         moves: What transfers cost.
     """
 
-    def __init__(self, ledger: Ledger, sizes: Sizes, moves: MoveCosts) -> None:
+    def __init__(self, ledger: Ledger, sizes: TensorSizes, moves: TransferCosts) -> None:
         self._sizes, self._moves, self._count = sizes, moves, moves.count
-        count, devices = len(ledger.tensors), slice(1, 1 + moves.count)
+        count, devices = len(sizes.bytes_), slice(1, 1 + moves.count)
         table = ledger.divisions
         divisions = _find_parts(
             ledger.owners,
@@ -115,9 +114,9 @@ class Crossings:
         is_any = (is_apart | (common > 0)) & (high > low) & (wanted_high > wanted_low)
         moves, is_held = self._moves, self._moves.held[sources, readers]
         told = {
-            "readers_of": moves.sets @ moves.weights[(readers + shift) % self._count],
-            "sources_of": moves.sets @ moves.weights[sources],
-            "held": (moves.sets @ is_held) @ moves.weights if is_held.any() else None,
+            "readers_of": moves.members @ moves.weights[(readers + shift) % self._count],
+            "sources_of": moves.members @ moves.weights[sources],
+            "held": (moves.members @ is_held) @ moves.weights if is_held.any() else None,
             "readers": is_any @ moves.weights,
         }
         if moves.is_free:
@@ -139,7 +138,7 @@ class Crossings:
             return us
 
         queue = moves.queue_us[sources, readers]
-        host_us = (add(moves.host_us[sources, readers]) @ moves.sets.T).ravel()
+        host_us = (add(moves.host_us[sources, readers]) @ moves.members.T).ravel()
         return Crossing(**told, host_us=host_us, queue_us=add(queue) if queue.any() else None)
 
     def _bring(self, reads: _Parts) -> Floats:

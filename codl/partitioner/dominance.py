@@ -12,8 +12,8 @@ import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.partitioner.chains import ChainBatch
-from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import Limits
+from codl.simulator.transfers import TransferCosts
 
 _OWN = 0.5
 """How much a candidate pays of the most that it takes to share what it reads and publishes: cut as its
@@ -34,11 +34,10 @@ class Ways:
     """
 
     def __init__(
-        self, singles: Mapping[int, ChainBatch], graph: Graph, moves: MoveCosts, *, most: int
+        self, singles: Mapping[int, ChainBatch], graph: Graph, moves: TransferCosts, *, most: int
     ) -> None:
         self._graph, self._moves = graph, moves
-        everyone = np.ones((1, moves.count), bool)
-        self._meeting_us = float(max(moves.find_meeting_us(everyone)[0], moves.find_ending_us(everyone)[0]))
+        self._meeting_us = float(max(moves.synchronization_us[-1], moves.ending_us[-1]))
         self._sending: dict[str, float] = {}
         self._sharing_us: dict[tuple[int, int], float] = {}
         """By first and last position of a chain, the most that it pays for sharing."""
@@ -88,12 +87,12 @@ class Ways:
         }
 
 
-def _find_apart_us(singles: Mapping[int, ChainBatch], moves: MoveCosts) -> dict[int, float]:
+def _find_apart_us(singles: Mapping[int, ChainBatch], moves: TransferCosts) -> dict[int, float]:
     """Return by position by how much devices may still be apart there that do not begin together.
 
     Who begins first has less and less ahead, the more all of them have done.
     """
-    left_us = float(np.max(moves.find_start_us(len(singles))))
+    left_us = float(np.max(len(singles) * moves.delay_us))
     found: dict[int, float] = {}
     for place in sorted(singles):
         if left_us <= 0:
@@ -103,7 +102,7 @@ def _find_apart_us(singles: Mapping[int, ChainBatch], moves: MoveCosts) -> dict[
     return found
 
 
-def _find_most_us(shape: Sequence[int], moves: MoveCosts) -> float:
+def _find_most_us(shape: Sequence[int], moves: TransferCosts) -> float:
     """Return the most that it takes to send parts of a tensor from all to all others.
 
     Whatever a device has of it, the others have not: of its bytes none goes from more than one.

@@ -14,18 +14,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from codl.ir.graph import Graph
-from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.beam import BEAM, Arrivals, Beam
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.crossings import Crossings
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.known import MARK, ROW, SENT, START, UNSEEN, Known
 from codl.partitioner.ledger import Ledger
-from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import NO_LIMITS, Limits, Options, make_options
 from codl.partitioner.order import Unit
-from codl.partitioner.sending import Sending
 from codl.partitioner.states import Choice, Columns, Seats, State, States
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.transfers import TensorSizes, TransferCosts
 
 
 class DynamicProgram:
@@ -45,7 +44,7 @@ class DynamicProgram:
         graph: Graph,
         order: Sequence[Unit],
         finder: ChainFinder,
-        moves: MoveCosts,
+        moves: TransferCosts,
         *,
         devices: int,
         beam: int = BEAM,
@@ -53,7 +52,7 @@ class DynamicProgram:
         self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
         self._devices, self._beam, self._columns = devices, beam, Columns(devices)
         self._arrivals: list[list[Arrivals]] = [[] for _ in range(len(order) + 1)]
-        self._sending = Sending(graph, moves)
+        self._sizes = TensorSizes(graph)
         self._seats = Seats(finder.list_spans(), len(order))
         self._from_host = set(graph.inputs) | {
             node.output for unit in order if unit.is_host for node in unit.nodes
@@ -106,14 +105,23 @@ class DynamicProgram:
         """Return when the host has all outputs that a state at the end leads to."""
         states, place = state.states, state.place
         clock = states.clock[:, place]
-        is_unseen = self._moves.sets[states.told[place, -1, UNSEEN]]
+        is_unseen = self._moves.members[states.told[place, -1, UNSEEN]]
         awaited = (is_unseen | (clock > states.host_us[place])) & (clock > 0)
-        end_us = float(clock.max() + self._moves.find_ending_us(awaited))
+        end_us = float(clock.max() + self._moves.ending_us[int(awaited @ self._moves.weights)])
         columns = self._seats.columns
         outputs = {name: columns[name] for name in self._graph.outputs if name in columns}
         for name, division in state.list_divisions(outputs).items():
-            end_us += self._sending.find_reading_us(name, division)
+            end_us += self._find_output_us(name, division)
         return end_us
+
+    def _find_output_us(self, tensor: str, division: Sequence[int]) -> float:
+        """Return what it takes the host in us to read an output of the network that is divided so."""
+        sizes, number, axis, count = self._sizes, self._sizes.numbers[tensor], division[0], self._devices
+        parts = np.subtract(division[1 + count :], division[1 : 1 + count]) / sizes.lengths[number, axis]
+        runs = sizes.runs[number] if axis == 1 else 1.0
+        costs = self._moves.output_us
+        us = costs[:, 0] + parts * sizes.bytes_[number] * costs[:, 1] + runs * costs[:, 2]
+        return float(us[parts > 0].sum())
 
     def follow(self, choices: Sequence[Choice]) -> State:
         """Return the state at the end of a way that is chosen already."""
@@ -135,7 +143,7 @@ class DynamicProgram:
         return State(states, here[0])
 
     def _open_ledger(self) -> Ledger:
-        return Ledger(self._devices, self._seats.columns, self._seats.last_reads)
+        return Ledger(self._devices, self._sizes.numbers, self._seats.columns, self._seats.last_reads)
 
     def _make_states(self, options: Sequence[Options], ledger: Ledger, *, most: int) -> States:
         """Return room for states, the first of them before the first unit: nobody has done anything.
@@ -145,10 +153,10 @@ class DynamicProgram:
             ledger: Where that is noted.
             most: Most states.
         """
-        crossings = Crossings(ledger, self._sending.find_sizes(ledger.tensors), self._moves)
-        known = Known(options, ledger, crossings, self._moves.sets, self._seats.live)
+        crossings = Crossings(ledger, self._sizes, self._moves)
+        known = Known(options, ledger, crossings, self._moves.members, self._seats.live)
         operators = sum(not unit.is_host for unit in self._order)
-        return States(known, self._moves, most=most, start_us=self._moves.find_start_us(operators))
+        return States(known, self._moves, most=most, start_us=operators * self._moves.delay_us)
 
     def _note_arrivals(
         self, states: States, here: range, options: Options, *, followed: int | None = None
@@ -226,7 +234,7 @@ class DynamicProgram:
                 us = np.add.reduce(crossing.host_us.take((places << self._devices) + crosses), axis=0)
                 moving = us if moving is None else moving + us
             if crossing.queue_us is not None:
-                is_read = moves.sets.take(crosses, axis=0)
+                is_read = moves.members.take(crosses, axis=0)
                 us = np.add.reduce(crossing.queue_us.take(places, axis=0) * is_read, axis=0)
                 us = np.moveaxis(us, 2, 0)
                 queued = us if queued is None else queued + us

@@ -10,7 +10,8 @@ from codl.ir.ops import Conv2d, HostCall, MatMul
 from codl.ir.regions import Region, find_splittable_axes
 from codl.plan.residency import find_published
 from codl.plan.shares import share_step
-from codl.plan.steps import Chain, Cut, Host, Plan, Run, Step
+from codl.plan.single import plan_host
+from codl.plan.steps import Chain, Cut, Plan, Run, Step
 
 PREFERRED_AXES = (2, 1, 0)
 """Height first, as most operators of most networks do best (CoDL, section 6); then channels, then batch."""
@@ -20,33 +21,6 @@ _MEETING_WORK = 12e6
 Source:
     A meeting of two CPU drivers takes about 50 us; a core of a Zen 5 does 250 Gflop/s.
 """
-
-
-def plan_single(graph: Graph, *, device: str, devices: Sequence[str] | None = None) -> Plan:
-    """Return the plan that runs every node on ``device``."""
-    steps = tuple(
-        step
-        for node in graph.nodes
-        for step in (
-            plan_host(node, graph) if isinstance(node.op, HostCall) else [Run(node=node.name, device=device)]
-        )
-    )
-    return Plan(
-        devices=tuple(devices or (device,)),
-        steps=steps,
-        planner=f"single:{device}",
-        fingerprint=graph.fingerprint,
-    )
-
-
-def plan_host(node: Node, graph: Graph) -> tuple[Host, ...]:
-    """Return the step of a host call's whole group at the first of its nodes, nothing at the others."""
-    assert isinstance(node.op, HostCall)
-    group, model = graph.host_groups[node.op.group], graph.host_models[node.op.group]
-    if node is not group[0]:
-        return ()
-    names = tuple(member.name for member in group)
-    return (Host(nodes=names, operators=model.operators, reasons=model.reasons),)
 
 
 def plan_even(

@@ -7,12 +7,13 @@ import numpy as np
 
 from codl.ir.graph import Node
 from codl.ir.ops import Concat
-from codl.partitioner.arrays import Floats
-from codl.partitioner.chains import WHOLE, Reading
-from codl.partitioner.pairs import Group
+from codl.partitioner.chains import Reading
 from codl.partitioner.stretches import Entry
-from codl.partitioner.tables import Tables
 from codl.plan.sharing import Arrangement, Sharing
+from codl.simulator.arrays import Floats
+from codl.simulator.cut_grid import WHOLE
+from codl.simulator.fused import FusedGroup
+from codl.simulator.slices import SliceTables
 
 
 class Extras:
@@ -24,15 +25,15 @@ class Extras:
         arrangement: How the devices share memory.
     """
 
-    def __init__(self, tables: Tables, place: Mapping[str, int], arrangement: Arrangement) -> None:
-        self._tables, self._graph, self._pairs, self._place = tables, tables.graph, tables.pairs, place
+    def __init__(self, tables: SliceTables, place: Mapping[str, int], arrangement: Arrangement) -> None:
+        self._tables, self._graph, self._pairs, self._place = tables, tables.graph, tables.fused, place
         self._parts: dict[int, Floats] = {}
         self._bandwidths = tables.bandwidths
         self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
         self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
     def changes(self, node: Node) -> bool:
-        """Return whether a node of this sort may cost anything else than its slices."""
+        """Return whether a node of this operator_class may cost anything else than its slices."""
         return isinstance(node.op, Concat) or node.name in self._pairs.by_rider
 
     def change(self, entry: Entry, taken: Floats) -> Floats:
@@ -97,7 +98,7 @@ class Extras:
                 taken = changed
         return taken
 
-    def _save(self, group: Group, taken: Floats) -> Floats:
+    def _save(self, group: FusedGroup, taken: Floats) -> Floats:
         """Return what a node takes that rides along with others of a group.
 
         Where a profile knows what the whole group takes, slices of riders take their part of what that is
@@ -109,7 +110,7 @@ class Extras:
             part = self._parts[id(group)] = self._find_part(group)
         return np.where(np.isnan(part)[:, None], changed, taken * part[:, None])
 
-    def _find_part(self, group: Group) -> Floats:
+    def _find_part(self, group: FusedGroup) -> Floats:
         """Return [device] what riders take riding along over what they take by themselves, where known."""
         unknown = np.full(len(self._launch_us), np.nan)
         known = self._pairs.find_whole_us(group, unknown)

@@ -10,18 +10,18 @@ from functools import cached_property, reduce
 import numpy as np
 
 from codl.ir.graph import Graph, Node
-from codl.partitioner.arrays import Floats, Ints
-from codl.partitioner.chains import WHOLE, ChainBatch, Reading, make_single
+from codl.partitioner.chains import ChainBatch, Reading, make_single
 from codl.partitioner.dominance import Ways
 from codl.partitioner.extras import Extras
-from codl.partitioner.lookup import Lookup
-from codl.partitioner.needs import Need
+from codl.partitioner.lookup import SliceLookup
 from codl.partitioner.order import Unit
-from codl.partitioner.positions import FAR, cut_axis, list_intervals, list_shares
-from codl.partitioner.slowdowns import Slowdowns
 from codl.partitioner.stretches import Entry, Member, Stretch, keep, list_starts
-from codl.partitioner.tables import Tables
 from codl.plan.sharing import Arrangement
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.contention import Contention
+from codl.simulator.cut_grid import FAR, WHOLE, cut_axis, list_intervals, list_shares
+from codl.simulator.input_needs import Need
+from codl.simulator.slices import SliceTables
 
 _EATEN = 1.05
 """A stretch whose halos make it take so many times as long as one device alone is not followed further."""
@@ -37,13 +37,15 @@ class ChainFinder:
         most: Longest chain, in nodes.
     """
 
-    def __init__(self, tables: Tables, order: Sequence[Unit], arrangement: Arrangement, *, most: int) -> None:
+    def __init__(
+        self, tables: SliceTables, order: Sequence[Unit], arrangement: Arrangement, *, most: int
+    ) -> None:
         self._tables, self._order, self._most = tables, tuple(order), most
         self._graph = tables.graph
         self._place = {node.name: index for index, unit in enumerate(order) for node in unit.nodes}
         self._last_read = _find_last_reads(self._graph, self._place)
-        self._slowdowns = Slowdowns(tables.predictors)
-        self._pairs, self._extras = tables.pairs, Extras(tables, self._place, arrangement)
+        self._slowdowns = Contention(tables.predictors)
+        self._pairs, self._extras = tables.fused, Extras(tables, self._place, arrangement)
         self._count = len(tables.predictors)
 
     def find_all(
@@ -135,9 +137,9 @@ class ChainFinder:
         return [None if unit.is_host else self._describe(unit.nodes[0]) for unit in self._order]
 
     @cached_property
-    def _lookup(self) -> Lookup:
+    def _lookup(self) -> SliceLookup:
         tables = (member.found for member in self._members if member is not None)
-        return Lookup({id(table): table for found in tables for table in found.axes.values()}.values())
+        return SliceLookup({id(table): table for found in tables for table in found.axes.values()}.values())
 
     def _describe(self, node: Node) -> Member:
         found = self._tables.find(node)
@@ -202,7 +204,7 @@ class ChainFinder:
         """
         low, high = (np.concatenate(edges) for edges in zip(*((e.low, e.high) for e in entries), strict=True))
         counts = [entry.stretch.count for entry in entries]
-        taken = self._lookup.take([entry.table for entry in entries], counts, low, high)
+        taken = self._lookup.find_latencies([entry.table for entry in entries], counts, low, high)
         start = 0
         for entry in entries:
             part = slice(start, start + entry.stretch.count)
@@ -241,7 +243,7 @@ class ChainFinder:
                     entry.stretch.note(name, Reading(WHOLE, whole_low[part], whole_high[part]))
         if not asked:
             return
-        begin, end = self._lookup.read(
+        begin, end = self._lookup.find_reads(
             needs,
             [stretch.count for stretch, _ in asked],
             np.concatenate([low[part] for part in parts]),

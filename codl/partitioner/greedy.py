@@ -13,12 +13,13 @@ from math import prod
 import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
-from codl.partitioner.arrays import Floats
-from codl.partitioner.chains import WHOLE, ChainBatch
+from codl.partitioner.chains import ChainBatch
 from codl.partitioner.finder import ChainFinder
-from codl.partitioner.moves import MoveCosts
 from codl.partitioner.order import Unit
 from codl.partitioner.states import Choice
+from codl.simulator.arrays import Floats
+from codl.simulator.cut_grid import WHOLE
+from codl.simulator.transfers import TransferCosts
 
 WINDOW = 0.3
 """By how much a chain's share may differ from its head's."""
@@ -47,12 +48,11 @@ class GreedyChains:
     """
 
     def __init__(
-        self, graph: Graph, order: Sequence[Unit], finder: ChainFinder, moves: MoveCosts, *, devices: int
+        self, graph: Graph, order: Sequence[Unit], finder: ChainFinder, moves: TransferCosts, *, devices: int
     ) -> None:
         self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
         self._devices = devices
-        everyone = np.ones((1, devices), bool)
-        self._meeting_us = float(moves.find_meeting_us(everyone)[0])
+        self._meeting_us = float(moves.synchronization_us[-1])
         self._costs: list[list[list[float]]] = (moves.host_us + moves.queue_us).tolist()
         """[source][destination][3]"""
         self._known: dict[tuple[str, int, int, bool], list[float]] = {}

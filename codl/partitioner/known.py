@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codl.partitioner.arrays import Flags, Floats, Ints
 from codl.partitioner.crossings import Crossings
 from codl.partitioner.ledger import Ledger
 from codl.partitioner.options import Options
+from codl.simulator.arrays import Flags, Floats, Ints
 
 ROW, START, UNSEEN, MARK, SENT = range(5)
 """Facts about a tensor: the ledger's row of how it is divided, what that adds to a pair's place in
@@ -26,7 +26,7 @@ class Known:
         options: In the order of the ledger's candidates.
         ledger: Complete.
         crossings: What is sent then.
-        sets: [set, device] Whether the set with a number has a device, as in `MoveCosts`.
+        sets: [set, device] Whether the set with a number has a device, as in `TransferCosts`.
         live: [position, column] Position of the last reader of what is told of there, as in `Seats`.
     """
 

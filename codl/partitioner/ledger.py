@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats, Ints
-from codl.partitioner.chains import WHOLE
+from codl.simulator.arrays import Ints
+from codl.simulator.cut_grid import WHOLE
 
 _ODD = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -21,21 +21,25 @@ class Ledger:
 
     Args:
         devices: How many there are.
+        numbers: By tensor, its number; 0 stands for none.
         columns: By tensor that is read further on, which column of states tells of it.
         last_reads: By tensor, the position of its last reader.
     """
 
-    def __init__(self, devices: int, columns: Mapping[str, int], last_reads: Mapping[str, int]) -> None:
-        self._columns, self._last_reads = columns, last_reads
+    def __init__(
+        self,
+        devices: int,
+        numbers: Mapping[str, int],
+        columns: Mapping[str, int],
+        last_reads: Mapping[str, int],
+    ) -> None:
+        self._numbers, self._columns, self._last_reads = numbers, columns, last_reads
         self.divisions: Ints = np.zeros((0, 1 + 2 * devices), np.int64)
         """[row, ...] The axis, where each device's interval begins, where it ends."""
         self.owners: Ints = np.zeros(0, np.int64)
         """[row] Number of the tensor that is divided."""
         self.marks: Ints = np.zeros(0, np.int64)
         """[row] Equal where a tensor is divided alike; sums of them tell sets apart."""
-        self.tensors: list[str] = [""]
-        """By number; the first stands for none."""
-        self._numbers: dict[str, int] = {}
         self.readers: Ints = np.zeros(1, np.int64)
         """[row] Number of the tensor that is read."""
         self.read_marks: Ints = np.zeros(1, np.int64)
@@ -67,7 +71,7 @@ class Ledger:
             axes: [tensor]
             bounds: [division, device + 1]
         """
-        owners = np.repeat([self.find_number(name) for name in tensors], counts)
+        owners = np.repeat([self._numbers[name] for name in tensors], counts)
         axes = np.repeat(axes, counts)
         columns = np.repeat([self._columns.get(name, -1) for name in tensors], counts)
         (known,) = np.nonzero(columns >= 0)
@@ -80,14 +84,6 @@ class Ledger:
         self.owners = np.concatenate([self.owners, owners])
         self.marks = np.concatenate([self.marks, marks])
         return marks
-
-    def find_number(self, tensor: str) -> int:
-        """Return the number of a tensor."""
-        found = self._numbers.get(tensor)
-        if found is None:
-            found = self._numbers[tensor] = len(self.tensors)
-            self.tensors.append(tensor)
-        return found
 
     def read(
         self,
@@ -107,7 +103,7 @@ class Ledger:
             told: Low, high [row, device] and axis [row], as in `Reading`.
         """
         row, (low, high, axes) = len(self.axes), told
-        readers = np.repeat(np.array([self.find_number(name) for name in tensors], np.int64), counts)
+        readers = np.repeat(np.array([self._numbers[name] for name in tensors], np.int64), counts)
         columns, last_reads = (
             np.repeat(np.array([known.get(name, -1) for name in tensors], np.int64), counts)
             for known in (self._columns, self._last_reads)
@@ -121,12 +117,6 @@ class Ledger:
         self.axes = np.concatenate([self.axes, axes])
         self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
         return row
-
-
-def list_parts(division: Sequence[int] | Floats) -> list[tuple[int, int]]:
-    """Return each device's interval of a division."""
-    count = len(division) // 2
-    return list(zip(division[1 : 1 + count], division[1 + count : 1 + 2 * count], strict=True))
 
 
 def _mark(columns: Sequence[Ints]) -> Ints:

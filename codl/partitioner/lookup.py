@@ -1,102 +1,87 @@
-"""The tables of many operators side by side: slices of all of them are looked up at once."""
+"""Latencies and reads of slices of many operators, looked up at once."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats, Ints
-from codl.partitioner.needs import Need
-from codl.partitioner.positions import FAR
-from codl.partitioner.tables import AxisTable
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.cut_grid import FAR
+from codl.simulator.input_needs import Need
+from codl.simulator.slices import AxisTable
 
 
-class Lookup:
-    """Looks up what slices take and read.
+class SliceLookup:
+    """The tables of many operators, one behind the other.
 
     Args:
-        tables: Those that may be asked for.
+        tables: Those that may be looked up.
     """
 
     def __init__(self, tables: Iterable[AxisTable]) -> None:
-        told = list(tables)
-        spreads = list({id(table.spread): table.spread for table in told}.values())
-        needs = {id(need): need for table in told for need in table.needs}
+        known = list(tables)
+        grids = list({id(table.grid): table.grid for table in known}.values())
+        needs = {id(need): need for table in known for need in table.needs}
         edges = [
             (need, need.low, need.high)
             for need in needs.values()
             if need.low is not None and need.high is not None
         ]
-        self._starts = _find_starts(told, [table.predicted.shape[1] for table in told])
-        self._spread_starts = _find_starts(spreads, [len(spread.before) for spread in spreads])
+        self._starts = _find_starts(known, [table.predicted.shape[1] for table in known])
+        self._grid_starts = _find_starts(grids, [grid.length + 1 for grid in grids])
         self._need_starts = _find_starts([need for need, *_ in edges], [len(low) for _, low, _ in edges])
-        samples = np.concatenate([table.predicted for table in told], axis=1)
+        samples = np.concatenate([table.predicted for table in known], axis=1)
         self._count, self._total = samples.shape[:2]
         self._samples = samples.reshape(-1).view(np.complex128)
-        """[device and sample] Time, with memory's part of it as the imaginary one: both are found at once."""
-        self._before, self._after, self._edges, self._beside, self._part, self._distances = (
-            np.concatenate([getattr(spread, name) for spread in spreads])
-            for name in ("before", "after", "edges", "beside", "part", "distances")
-        )
-        self._is_tiled = any(spread.is_tiled for spread in spreads)
+        """[(device, slice)] Latency, with the part that memory limits as imaginary part."""
+        self._after = np.concatenate([grid.at_or_after for grid in grids])
+        self._before = np.concatenate([grid.at_or_before + len(grid.positions) for grid in grids])
         nothing = np.zeros(0, np.int64)
         self._low = np.concatenate([nothing, *(low for _, low, _ in edges)])
         self._high = np.concatenate([nothing, *(high for *_, high in edges)])
 
-    def take(self, tables: Sequence[AxisTable], counts: Sequence[int], low: Ints, high: Ints) -> Floats:
-        """Return time and memory's part [count, device, 2] of each device's interval [count, device].
+    def find_latencies(
+        self, tables: Sequence[AxisTable], counts: Sequence[int], low: Ints, high: Ints
+    ) -> Floats:
+        """Return [slice, device, 2] latencies in us, and the part of them that memory limits.
+
+        A slice between two inner positions takes what a slice from the start and a slice to the end take
+        together, less the whole.
 
         Args:
-            tables: One after the other.
-            counts: Intervals of each.
-            low: Of all of them together.
-            high: As ``low``.
+            tables: Of operators, one after the other.
+            counts: Slices of each operator.
+            low: [slice, device] Where the slices of all operators begin.
+            high: [slice, device] Where they end; the same position or an earlier one for empty slices.
         """
-        starts, samples, lengths = (
+        starts, samples = (
             np.repeat(each, counts)[:, None]
             for each in (
-                [self._spread_starts[id(table.spread)] for table in tables],
+                [self._grid_starts[id(table.grid)] for table in tables],
                 [self._starts[id(table)] for table in tables],
-                [table.length for table in tables],
             )
         )
         samples = samples + np.arange(self._count) * self._total
         is_empty = high <= low
+        low, high = np.where(is_empty, 0, low), np.where(is_empty, 0, high)
+        heads, tails = self._after.take(starts + high), self._before.take(starts + low)
         if self._count > 2:
-            tails = starts + lengths + 1
-            found = self._find(starts + np.where(is_empty, 0, high), samples)
-            found = found + self._find(tails + np.where(is_empty, 0, low), samples)
-            found -= self._find(np.broadcast_to(tails, low.shape), samples)
-            return np.where(is_empty[:, :, None], 0.0, np.maximum(found, 0.0))
-        # One interval begins at the start, the other ends at the end.
-        places = np.where(low == 0, high, low + lengths + 1)
-        places = np.where(is_empty, 2 * lengths + 2, places)
-        return self._find(places + starts, samples)
+            found = self._samples.take(samples + heads) + self._samples.take(samples + tails)
+            found -= self._samples.take(samples + self._before.take(starts))
+        else:  # the first device's slice begins at 0, the other's ends at the end
+            found = self._samples.take(samples + np.where(low == 0, heads, tails))
+        latencies = found.view(np.float64).reshape(*low.shape, 2)
+        return np.where(is_empty[:, :, None], 0.0, np.maximum(latencies, 0.0))
 
-    def _find(self, places: Ints, samples: Ints) -> Floats:
-        """Return what slices take at places of spreads, as in `Spread.find_between`: [count, device, 2].
-
-        Args:
-            places: [count, device]
-            samples: [count, device] Samples before those of each place's table.
-        """
-        part = self._part.take(places)
-        found = self._samples.take(self._before.take(places) + samples) * (1 - part)
-        found += self._samples.take(self._after.take(places) + samples) * part
-        if self._is_tiled:
-            edges, beside = (
-                self._samples.take(known.take(places) + samples) for known in (self._edges, self._beside)
-            )
-            found -= (edges - beside) * self._distances.take(places)
-        return np.asarray(np.maximum(found.view(np.float64).reshape(*places.shape, 2), 0.0))
-
-    def read(self, needs: Sequence[Need], counts: Sequence[int], low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Return which intervals [count, device] of inputs slices read; empty ones read nothing.
+    def find_reads(
+        self, needs: Sequence[Need], counts: Sequence[int], low: Ints, high: Ints
+    ) -> tuple[Ints, Ints]:
+        """Return [slice, device] where the intervals of inputs begin and end that slices read.
 
         Args:
-            needs: What slices of some operators read of an input, one after the other; none reads all of it.
+            needs: What slices of some operators read of an input, one after the other; never the whole input.
             counts: Slices of each.
-            low: Of all of them together, [count, device].
-            high: As ``low``.
+            low: [slice, device] Where the slices begin.
+            high: [slice, device] Where they end.
         """
         starts = np.repeat([self._need_starts[id(need)] for need in needs], counts)[:, None]
         is_empty = high <= low
@@ -106,6 +91,6 @@ class Lookup:
 
 
 def _find_starts(items: Sequence[object], sizes: Sequence[int]) -> dict[int, int]:
-    """Return where each of some things begins when they stand side by side, by its identity."""
+    """Return by identity where each of some things begins when they stand one behind the other."""
     starts = np.cumsum([0, *sizes]).tolist()
     return {id(item): start for item, start in zip(items, starts, strict=False)}

@@ -6,9 +6,10 @@ from math import inf
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats, Ints
-from codl.partitioner.chains import WHOLE, ChainBatch
+from codl.partitioner.chains import ChainBatch
 from codl.partitioner.ledger import Ledger
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.cut_grid import WHOLE
 
 _BEST_CUTS = 6
 """Candidates of a chain: those that take least by themselves."""

@@ -11,18 +11,17 @@ from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.partitioner.beam import BEAM
-from codl.partitioner.clock import find_meeting_doubt_us
-from codl.partitioner.cost import Pricer
-from codl.partitioner.even import plan_single
 from codl.partitioner.finder import ChainFinder
-from codl.partitioner.moves import MoveCosts, find_move_costs
 from codl.partitioner.order import Unit, order_units
 from codl.partitioner.search import Method, Search
 from codl.partitioner.states import Choice
-from codl.partitioner.tables import Tables
 from codl.partitioner.writing import write_plan
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Plan
+from codl.simulator.simulate import Simulator
+from codl.simulator.slices import SliceTables
+from codl.simulator.synchronization import find_synchronization_spread_us
+from codl.simulator.transfers import TransferCosts, find_transfer_costs
 
 METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
@@ -80,10 +79,9 @@ class Planner:
             method: How they are sought.
             most: Plans found by dynamic programming that are priced; with 1 the first plan may stand alone.
         """
-        alone_us = [
-            self._pricer.find_alone_us(place, self.arrangement) for place in range(len(self.predictors))
-        ]
-        best_us = min(alone_us)
+        alone = self._simulator.price_all(self._simulator.list_singles(self.devices), self.arrangement)
+        best = min(alone, key=_read_price)
+        best_us = _read_price(best)
         splits = [replace(plan, planner=method) for plan in self._find_splits(method, most)]
         worthy = [
             plan
@@ -93,10 +91,7 @@ class Planner:
         is_split = splits[:1] == worthy[:1] != []
         if is_split and most == 1:  # nobody asks for the others
             return [replace(splits[0], best_single_us=best_us)]
-        device = self.devices[alone_us.index(best_us)]
-        alone = plan_single(self.graph, device=device, devices=self.devices)
-        (priced,) = self._pricer.price_all([alone], self.arrangement)
-        single = replace(priced, planner=method)
+        single = replace(best, planner=method)
         rest = [plan for plan in splits if plan not in worthy]
         ranked = [*worthy, single] if is_split else [single, *worthy]
         return [replace(plan, best_single_us=best_us) for plan in (*ranked, *rest)]
@@ -123,7 +118,7 @@ class Planner:
         tried, is_close = search.find_choices(method, most)
         if most == 1 and not is_close:
             del tried[1:]
-        found = self._pricer.price_all(list(map(self._write, tried)), self.arrangement)
+        found = self._simulator.price_all(list(map(self._write, tried)), self.arrangement)
         first, *others = sorted(found[:2], key=_read_price)
         return [first, *sorted((*others, *found[2:]), key=_read_price)]
 
@@ -133,7 +128,7 @@ class Planner:
         Meetings last longer than expected now and then; where there are many, that evens out.
         """
         ending, inner = (
-            find_meeting_doubt_us(self.predictors, is_signalled=is_signalled)
+            find_synchronization_spread_us(self.predictors, is_signalled=is_signalled)
             for is_signalled in (False, self.arrangement.signals)
         )
         meetings = sum((step.sync_us or 0.0) > 0 for step in plan.steps)
@@ -151,7 +146,7 @@ class Planner:
 
     def price(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices with its price."""
-        return self._pricer.price_all([self._write(choices)], self.arrangement)[0]
+        return self._simulator.price_all([self._write(choices)], self.arrangement)[0]
 
     def _write(self, choices: Sequence[Choice]) -> Plan:
         """Return the plan of some choices."""
@@ -162,8 +157,8 @@ class Planner:
         return order_units(self.graph)
 
     @cached_property
-    def _tables(self) -> Tables:
-        return Tables(self.graph, self.predictors)
+    def _tables(self) -> SliceTables:
+        return SliceTables(self.graph, self.predictors)
 
     @cached_property
     def _finder(self) -> ChainFinder:
@@ -178,7 +173,7 @@ class Planner:
     def _quick_search(self) -> Search:
         return self._make_search(self._moves_without_coherence)
 
-    def _make_search(self, moves: MoveCosts) -> Search:
+    def _make_search(self, moves: TransferCosts) -> Search:
         return Search(
             graph=self.graph,
             order=self._order,
@@ -190,16 +185,16 @@ class Planner:
         )
 
     @cached_property
-    def _moves(self) -> MoveCosts:
-        return find_move_costs(self.predictors, self.arrangement)
+    def _moves(self) -> TransferCosts:
+        return find_transfer_costs(self.predictors, self.arrangement)
 
     @cached_property
-    def _moves_without_coherence(self) -> MoveCosts:
-        return find_move_costs(self.predictors, self.arrangement, counts_coherence=False)
+    def _moves_without_coherence(self) -> TransferCosts:
+        return find_transfer_costs(self.predictors, self.arrangement, counts_coherence=False)
 
     @cached_property
-    def _pricer(self) -> Pricer:
-        return Pricer(
+    def _simulator(self) -> Simulator:
+        return Simulator(
             graph=self.graph,
             predictors={predictor.info.name: predictor for predictor in self.predictors},
             tables=self._tables,

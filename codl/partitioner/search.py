@@ -13,10 +13,10 @@ from codl.partitioner.dominance import Ways
 from codl.partitioner.dynamic import DynamicProgram
 from codl.partitioner.finder import ChainFinder
 from codl.partitioner.greedy import GreedyChains
-from codl.partitioner.moves import MoveCosts
 from codl.partitioner.options import Limits, choose_candidates
 from codl.partitioner.order import Unit
 from codl.partitioner.states import Choice
+from codl.simulator.transfers import TransferCosts
 
 
 class Method(StrEnum):
@@ -49,7 +49,7 @@ class Search:
     graph: Graph
     order: Sequence[Unit]
     finder: ChainFinder
-    moves: MoveCosts
+    moves: TransferCosts
     most: int
     axes: Sequence[int] | None
     beam: int

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.known import ROW, Known
-from codl.partitioner.moves import MoveCosts
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.transfers import TransferCosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +82,14 @@ class States:
         start_us: [device] When each device begins.
     """
 
-    def __init__(self, known: Known, moves: MoveCosts, *, most: int, start_us: Floats) -> None:
+    def __init__(self, known: Known, moves: TransferCosts, *, most: int, start_us: Floats) -> None:
         self.known, self.count, devices = known, 1, moves.count
         self._devices, self._columns, self._meetings_us = (
             devices,
             Columns(devices),
-            moves.meetings_us[:, None],
+            moves.synchronization_us[:, None],
         )
-        is_in = np.append(moves.sets, np.zeros((len(moves.sets), 1), bool), axis=1)
+        is_in = np.append(moves.members, np.zeros((len(moves.members), 1), bool), axis=1)
         self._awaited: Ints = np.where(is_in, np.arange(devices + 1), self._columns.host_us)
         """[set, device + 1] Which rows of `ways` tell when all of a set are done and the host is."""
         self.ways: Floats = np.zeros((devices + 4, most))
@@ -97,9 +97,9 @@ class States:
         self.clock, self.host_us = self.ways[:devices], self.ways[devices]
         """[device, state] When each device has done what it has to do; [state] when the host went on last."""
         self.clock[:, 0] = start_us
-        self.ends: Floats = np.zeros((most, len(moves.sets)))
+        self.ends: Floats = np.zeros((most, len(moves.members)))
         """[state, set] When the host goes on that waits for a set of devices."""
-        self.ends[0] = moves.meetings_us
+        self.ends[0] = moves.synchronization_us
         self.firsts: Ints = np.arange(most) << devices
         """[state] The place of a state's first set among those of all states."""
         self.told: Ints = np.zeros((most, *known.start.shape), np.int64)

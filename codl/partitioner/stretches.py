@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codl.ir.graph import Node
-from codl.partitioner.arrays import Floats, Ints
 from codl.partitioner.chains import Reading
-from codl.partitioner.tables import AxisTable, NodeTable
+from codl.simulator.arrays import Floats, Ints
+from codl.simulator.slices import AxisTable, NodeTable
 
 
 @dataclass(slots=True)

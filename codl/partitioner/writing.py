@@ -6,12 +6,13 @@ from itertools import pairwise
 import numpy as np
 
 from codl.ir.graph import Graph
-from codl.partitioner.chains import WHOLE, ChainBatch
-from codl.partitioner.even import plan_host
+from codl.partitioner.chains import ChainBatch
 from codl.partitioner.order import Unit
 from codl.partitioner.states import Choice
 from codl.plan.residency import find_published
+from codl.plan.single import plan_host
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
+from codl.simulator.cut_grid import WHOLE
 
 
 def write_plan(

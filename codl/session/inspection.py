@@ -23,14 +23,14 @@ from codl.executor.trace import EventKind, Trace
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
-from codl.partitioner.cost import Pricer
-from codl.partitioner.even import plan_single
 from codl.plan.check import check_plan
 from codl.plan.sharing import Arrangement, Sharing
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from codl.plan.timeline import Span
 from codl.report.inspection import Inspection
 from codl.session.predictors import find_predictors
+from codl.simulator.simulate import Simulator
 from codl.values import find_dtype
 
 _ROUNDS = 15
@@ -93,17 +93,17 @@ def inspect_plan(
     if unknown:
         note = f"no prediction: there is no profile of {', '.join(unknown)}; run `codl profile`"
         return plan, _explain_bare(plan, graph, arrangement, note)
-    pricer = Pricer(graph=graph, predictors=known)
+    simulator = Simulator(graph=graph, predictors=known)
     try:
-        priced = pricer.price(plan, arrangement)
+        priced = simulator.price(plan, arrangement)
         return priced, explain_plan(
             priced,
             graph,
             [known[name] for name in plan.devices],
             arrangement,
-            timeline=pricer.trace(plan, arrangement),
+            timeline=simulator.trace(plan, arrangement),
             singles=[
-                _price_single(name, pricer, mode)
+                _price_single(name, simulator, mode)
                 for name, mode in zip(plan.devices, arrangement.modes, strict=True)
             ],
             with_alternatives=with_alternatives,
@@ -118,11 +118,11 @@ def _explain_bare(plan: Plan, graph: Graph, arrangement: Arrangement, note: str)
     return replace(found, notes=(note, *found.notes))
 
 
-def _price_single(name: str, pricer: Pricer, mode: Sharing) -> Single:
+def _price_single(name: str, simulator: Simulator, mode: Sharing) -> Single:
     """Return what a network takes on one device alone."""
     arrangement = Arrangement(modes=(mode,))
-    plan = plan_single(pricer.graph, device=name)
-    spans = pricer.trace(plan, arrangement)
+    plan = plan_single(simulator.graph, device=name)
+    spans = simulator.trace(plan, arrangement)
     return Single(
         total_us=max((span.start_us + span.duration_us for span in spans), default=0.0),
         operators_us={span.name: span.duration_us for span in spans if span.kind == "launch"},

@@ -23,9 +23,9 @@ from codl.latency.predictor import Predictor
 from codl.limits import DEFAULT_LIMITS, Limits
 from codl.machine import DeviceInfo
 from codl.options import SessionOptions
-from codl.partitioner.cost import price_plan
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.partitioner.planner import METHODS, Planner
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from codl.session.kept_plans import remember_plans
 from codl.session.predictors import (
@@ -35,6 +35,7 @@ from codl.session.predictors import (
     load_predictors,
 )
 from codl.session.ranking import select_default_devices
+from codl.simulator.simulate import price_plan
 
 PROFILED = tuple(METHODS)
 """Planners that need to know what everything takes."""

@@ -19,8 +19,8 @@ from codl.executor.run import Executable
 from codl.executor.weights import Weights
 from codl.ir.graph import Graph
 from codl.limits import DEFAULT_LIMITS
-from codl.partitioner.even import plan_single
 from codl.plan.residency import step_nodes
+from codl.plan.single import plan_single
 from codl.plan.steps import Host, Plan, Run
 from codl.session.kept_plans import make_key, read_plans, write_plans
 from codl.values import find_dtype, is_tensor_type

@@ -8,7 +8,8 @@ from codl.analysis.bound import assess, list_layers
 from codl.errors import ProfileError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from codl.report.assessment import Assessment, list_lines
 from codl.report.assessment_page import render_assessment

@@ -13,7 +13,8 @@ from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import open_devices
 from codl.ir.graph import Graph
 from codl.ir.regions import find_splittable_axes
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Plan, Run
 from tests.exactness import (
     ARRANGEMENTS,

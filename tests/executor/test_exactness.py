@@ -7,7 +7,8 @@ import pytest
 
 from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import open_devices
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
+from codl.plan.single import plan_single
 from tests.exactness import DEVICES, Case, cut_every_node, find_operator_errors, unique_nodes
 from tests.random_plans import draw_plan
 from tools.networks import build

@@ -14,8 +14,9 @@ from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_devices
 from codl.executor.compile import compile_plan
 from codl.executor.footprint import count_footprint
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.sharing import Sharing
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from tests.exactness import ARRANGEMENTS, DEVICES, Case, cut_every_node, declare_discrete
 from tests.random_plans import draw_plan

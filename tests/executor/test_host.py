@@ -11,8 +11,9 @@ from codl.devices.opencl import open_devices
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions, prepare_store
 from codl.ir.ops import HostCall
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.sharing import Sharing
+from codl.plan.single import plan_single
 from codl.plan.steps import Host, Plan
 from codl.plan.text import format_plan
 from codl.tuner.workload import find_shapes

@@ -17,9 +17,10 @@ from codl.executor.footprint import count_footprint
 from codl.executor.images import describe_work, plan_images
 from codl.ir.graph import Graph
 from codl.machine import DeviceInfo
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.schedule import make_schedule
 from codl.plan.sharing import Sharing
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from tests.exactness import ARRANGEMENTS, DEVICES, Case, declare_discrete
 from tests.random_plans import draw_plan

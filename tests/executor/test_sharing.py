@@ -10,8 +10,9 @@ from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import Device, open_devices
 from codl.executor.compile import compile_plan
 from codl.ir.graph import FLOAT_BYTES, Graph
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.sharing import Sharing
+from codl.plan.single import plan_single
 from tests.exactness import ARRANGEMENTS, DEVICES, POISONS, Case, declare_discrete
 from tests.oracle import NETWORK_TOLERANCE, FloatArray, relative_error
 from tests.random_plans import draw_plan

@@ -12,10 +12,11 @@ from codl.executor.compile import compile_plan
 from codl.frontend import load_graph
 from codl.ir.graph import Graph
 from codl.ir.ops import Concat
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.memory import plan_memory
 from codl.plan.schedule import make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from codl.plan.views import find_views
 from tests.exactness import ARRANGEMENTS, DEVICES, POISONS, declare_discrete

@@ -17,7 +17,8 @@ from codl.executor.packed_cache import PackedCache
 from codl.executor.weights import Weights
 from codl.frontend import load_graph
 from codl.ir.graph import FloatArray, Graph
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
+from codl.plan.single import plan_single
 from tests.exactness import DEVICES
 from tests.oracle import random_feeds
 from tools.networks import build

@@ -22,8 +22,9 @@ from codl.frontend.graph_cache import read_graph
 from codl.frontend.graph_text import format_graph
 from codl.ir.graph import Graph
 from codl.latency.files import PROFILE_FILE, load_profile, save_profile
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.check import check_plan
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from codl.session.kept_plans import read_plans
 from tests.catalog.nodes import conv, device_info

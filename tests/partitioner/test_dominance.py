@@ -7,8 +7,9 @@ from codl.partitioner.options import make_options
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.sharing import Sharing, arrange_alike
+from codl.simulator.transfers import TensorSizes
 from tests.graphs import residual_block
-from tests.partitioner.profiles import make_predictors
+from tests.simulator.profiles import make_predictors
 
 
 def _planner(meeting_us: float, sharing: Sharing) -> Planner:
@@ -41,7 +42,7 @@ def test_fewer_chains_are_followed_where_meetings_take_less() -> None:
     heads = [
         make_options(
             [[one, *each.search.worthy.get(at, ())] for at, one in each.search.singles.items()],
-            Ledger(2, {}, {}),
+            Ledger(2, TensorSizes(each.graph).numbers, {}, {}),
             each.search.limits_us,
         )
         for each in planners

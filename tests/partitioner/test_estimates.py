@@ -13,7 +13,7 @@ from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain
-from tests.partitioner.profiles import make_predictors
+from tests.simulator.profiles import make_predictors
 from tools.networks import build
 
 Rows = Mapping[str, RowModel]

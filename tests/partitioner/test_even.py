@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from codl.errors import PlanError
 from codl.ir.graph import Graph, Node, Tensor
 from codl.ir.ops import Conv2d
-from codl.partitioner.even import plan_even, plan_single, share_bounds
+from codl.partitioner.even import plan_even, share_bounds
 from codl.plan.check import find_problems
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Run
 from tests.graphs import residual_block
 

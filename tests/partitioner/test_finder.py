@@ -9,15 +9,16 @@ from codl.ir.graph import Graph
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.finder import ChainFinder
-from codl.partitioner.lookup import Lookup
+from codl.partitioner.lookup import SliceLookup
 from codl.partitioner.order import order_units
-from codl.partitioner.slowdowns import Slowdowns
-from codl.partitioner.tables import Tables
 from codl.plan.shares import share_step
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Cut
+from codl.simulator.arrays import Floats
+from codl.simulator.contention import Contention
+from codl.simulator.slices import AxisTable, SliceTables
 from tests.graphs import residual_block, two_branches
-from tests.partitioner.profiles import make_predictors
+from tests.simulator.profiles import make_predictors
 
 PREDICTORS = make_predictors(slower=1.5, slowdown=1.2)
 DEVICES = ("left", "right")
@@ -25,7 +26,7 @@ DEVICES = ("left", "right")
 
 def find_chains(graph: Graph, *, axes: tuple[int, ...] | None = None) -> list[ChainBatch]:
     finder = ChainFinder(
-        Tables(graph, PREDICTORS), order_units(graph), arrange_alike(Sharing.COHERENT, 2), most=4
+        SliceTables(graph, PREDICTORS), order_units(graph), arrange_alike(Sharing.COHERENT, 2), most=4
     )
     return [batch for batches in finder.find_all(axes).values() for batch in batches]
 
@@ -59,7 +60,7 @@ def test_chains_read_and_compute_what_devices_do(graph: Graph) -> None:
             shares = share_step(Chain(nodes=names, axis=2, cuts=cuts), graph, DEVICES)
             alone = np.array([[_sum_us(graph, share.computes, place) for place, share in enumerate(shares)]])
             if len(cuts) == 1:  # others' parts of what is published on the way are copied too
-                assert batch.busy_us[index] == pytest.approx(Slowdowns(PREDICTORS).apply(alone)[0])
+                assert batch.busy_us[index] == pytest.approx(Contention(PREDICTORS).apply(alone)[0])
             for place, share in enumerate(shares):
                 for tensor, region in share.reads.items():
                     reading = batch.reads[tensor]
@@ -67,6 +68,13 @@ def test_chains_read_and_compute_what_devices_do(graph: Graph) -> None:
                         region.begin[2],
                         region.end[2],
                     )
+
+
+def find_slice(table: AxisTable, device: int, position: int, *, is_tail: bool = False) -> Floats:
+    """Return latency and memory's part of it of the slice from 0 to a position, or from there to the end."""
+    places = table.grid.positions.tolist()
+    found: Floats = table.predicted[device, places.index(position) + is_tail * len(places)]
+    return found
 
 
 def _sum_us(graph: Graph, computes: Mapping[str, Region], device: int) -> tuple[float, float]:
@@ -81,15 +89,18 @@ def _sum_us(graph: Graph, computes: Mapping[str, Region], device: int) -> tuple[
 
 def test_slices_of_many_operators_are_looked_up_at_once() -> None:
     graph = residual_block(height=24)
-    tables = Tables(graph, PREDICTORS)
+    tables = SliceTables(graph, PREDICTORS)
     asked = [tables.find(graph.nodes_by_name[name]).axes[2] for name in ("conv_a", "pool")]
     low, high = np.array([[0, 7], [0, 12], [0, 5]]), np.array([[7, 24], [12, 12], [5, 12]])
 
-    found = Lookup(asked).take(asked, [1, 2], low, high)
-    begin, end = Lookup(asked).read([table.needs[0] for table in asked], [1, 2], low, high)
+    found = SliceLookup(asked).find_latencies(asked, [1, 2], low, high)
+    begin, end = SliceLookup(asked).find_reads([table.needs[0] for table in asked], [1, 2], low, high)
 
-    assert found[0].tolist() == [asked[0].head[0, 7].tolist(), asked[0].tail[1, 7].tolist()]
-    assert found[1].tolist() == [asked[1].head[0, 12].tolist(), [0.0, 0.0]]
+    assert found[0].tolist() == [
+        find_slice(asked[0], 0, 7).tolist(),
+        find_slice(asked[0], 1, 7, is_tail=True).tolist(),
+    ]
+    assert found[1].tolist() == [find_slice(asked[1], 0, 12).tolist(), [0.0, 0.0]]
     whole = Region.whole(graph.shape("y"))
     for place, (node, interval) in enumerate([("conv_a", (7, 24)), ("pool", (5, 12))]):
         row = (0, 2)[place]

@@ -18,15 +18,15 @@ from codl.latency.predictor import Predictor
 from codl.latency.profile import Coherence, HostCoherence
 from codl.latency.store import SIMULATED
 from codl.partitioner import options
-from codl.partitioner.cost import price_plan
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.partitioner.states import Choice
 from codl.plan.check import check_plan, find_problems
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Host, Plan, Run
+from codl.simulator.simulate import price_plan
 from tests.graphs import host_between, residual_block, two_branches
-from tests.partitioner.profiles import make_predictors
+from tests.simulator.profiles import make_predictors
 from tools.networks import build
 
 LEFT_RIGHT = make_predictors(slower=1.5)

@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from codl.errors import PlanError
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.check import check_plan, find_problems
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Cut, Host, Plan, Run, Step
 from tests.graphs import host_between, residual_block
 

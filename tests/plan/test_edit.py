@@ -5,10 +5,11 @@ import pytest
 from codl.errors import PlanError
 from codl.frontend import load_graph
 from codl.ir.graph import Graph
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.check import check_plan
 from codl.plan.edit import Change, change_plan, parse_change
 from codl.plan.residency import step_nodes
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Run
 from tests.graphs import host_between, residual_block
 from tools.networks import build

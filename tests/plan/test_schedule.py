@@ -1,8 +1,9 @@
 from codl.ir.regions import Region
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.residency import HOST
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing, arrange_alike
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Cut, Host, Plan, Run
 from tests.graphs import host_between, residual_block
 

@@ -1,7 +1,8 @@
 from codl.ir.graph import Node
 from codl.ir.regions import Region, input_regions
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.shares import Sharer, share_step, share_steps
+from codl.plan.single import plan_single
 from tests.graphs import residual_block
 
 GRAPH = residual_block()

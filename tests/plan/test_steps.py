@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from codl.errors import PlanError
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, DeviceMemory, Host, Plan, Run
 from tests.graphs import host_between, residual_block
 

@@ -16,7 +16,7 @@ from codl.plan.steps import Plan
 from codl.report.inspection import Inspection
 from codl.session.inspection import inspect_plan
 from tests.graphs import residual_block
-from tests.partitioner.profiles import make_predictors
+from tests.simulator.profiles import make_predictors
 
 NAMES = ("left", "right")
 PREDICTORS = make_predictors(slower=2.0, slowdown=1.1)

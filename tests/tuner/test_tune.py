@@ -22,7 +22,7 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
-from codl.partitioner.even import plan_single
+from codl.plan.single import plan_single
 from codl.tuner import prober as prober_module
 from codl.tuner import workbench as workbench_module
 from codl.tuner.measurement import MeasurementLog

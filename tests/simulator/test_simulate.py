@@ -10,15 +10,16 @@ import pytest
 from codl.errors import ProfileError
 from codl.ir.regions import Boxes
 from codl.latency.profile import Coherence, HostCoherence
-from codl.partitioner.cost import Pricer, price_plan
-from codl.partitioner.even import plan_even, plan_single
+from codl.partitioner.even import plan_even
 from codl.plan.residency import HOST
 from codl.plan.schedule import Copy, Launch, Meet, make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Plan
 from codl.plan.timeline import Span
+from codl.simulator.simulate import Simulator, price_plan
 from tests.graphs import host_between, residual_block
-from tests.partitioner.profiles import MEETING_US, arrange_coherently, make_predictors
+from tests.simulator.profiles import MEETING_US, arrange_coherently, make_predictors
 
 GRAPH = residual_block(height=64)
 LEFT, RIGHT = make_predictors(slower=2.0)
@@ -92,30 +93,20 @@ def test_device_begins_when_the_host_has_handed_over_what_others_do() -> None:
     )
     (held, _), (_, other) = make_predictors(signal_us=6.0, handing_us=3.0), make_predictors(signal_us=6.0)
     predictors = {"left": held, "right": other}
-    pricer = Pricer(graph=GRAPH, predictors=predictors)
+    simulator = Simulator(graph=GRAPH, predictors=predictors)
 
-    waits = [span for span in pricer.trace(EVEN, arrangement) if span.kind == "wait" and span.track != "host"]
+    waits = [
+        span for span in simulator.trace(EVEN, arrangement) if span.kind == "wait" and span.track != "host"
+    ]
 
     assert [(span.track, span.start_us, span.duration_us) for span in waits] == [("left", 0.0, 3.0 * handed)]
     assert not [
-        span for span in pricer.trace(EVEN, COHERENT) if span.kind == "wait" and span.track != "host"
+        span for span in simulator.trace(EVEN, COHERENT) if span.kind == "wait" and span.track != "host"
     ]  # the host, that waits itself, hands over little at once
     alone = plan_single(GRAPH, device="left", devices=("left", "right"))
     assert price_plan(alone, GRAPH, (held, other), arrangement).predicted_us == pytest.approx(
         price_plan(alone, GRAPH, (held, other), COHERENT).predicted_us
     )
-
-
-def test_step_by_itself_is_its_longer_half_and_a_meeting() -> None:
-    pricer = Pricer(graph=GRAPH, predictors={"left": LEFT, "right": RIGHT})
-
-    for index, step in enumerate(pricer.price_all([EVEN], COHERENT)[0].steps):
-        alone = pricer.price_step(EVEN, COHERENT, index)
-        longer = max(alone.device_us) + (alone.share_us or 0.0)
-
-        assert alone.device_us == step.device_us
-        assert alone.sync_us == pytest.approx(MEETING_US)
-        assert alone.total_us == pytest.approx(longer + MEETING_US)
 
 
 def test_what_caches_hand_over_is_paid_by_who_reads_it_and_by_who_writes_it_again() -> None:
@@ -126,7 +117,7 @@ def test_what_caches_hand_over_is_paid_by_who_reads_it_and_by_who_writes_it_agai
     before, priced = (
         price_plan(EVEN, GRAPH, make_predictors(coherence=one), COHERENT) for one in (None, coherence)
     )
-    spans = Pricer(
+    spans = Simulator(
         graph=GRAPH, predictors={one.info.name: one for one in make_predictors(coherence=coherence)}
     ).trace(EVEN, COHERENT)
 
@@ -148,8 +139,8 @@ def test_what_the_host_uses_too_is_paid_by_the_device_that_reads_or_writes_it() 
     ]
     written = 4 * 0.5 * prod(GRAPH.shape("y")) / 1024
 
-    spans = Pricer(graph=GRAPH, predictors=named).trace(EVEN, COHERENT)
-    copied = Pricer(graph=GRAPH, predictors=named).trace(EVEN, arrange_alike(Sharing.COPIED, 2))
+    spans = Simulator(graph=GRAPH, predictors=named).trace(EVEN, COHERENT)
+    copied = Simulator(graph=GRAPH, predictors=named).trace(EVEN, arrange_alike(Sharing.COPIED, 2))
 
     assert _sum(spans, "right", "fetch") == pytest.approx(0.5 * 4 * sum(read) / 1024)
     assert _sum(spans, "right", "reclaim") == pytest.approx(2.0 * written)
@@ -218,11 +209,11 @@ def test_empty_cut_is_priced_as_nothing() -> None:
 @pytest.mark.parametrize("sharing", [Sharing.COHERENT, Sharing.COPIED])
 def test_what_takes_place_when_adds_up_to_the_price(sharing: Sharing) -> None:
     arrangement = arrange_alike(sharing, 2)
-    pricer = Pricer(graph=GRAPH, predictors={"left": LEFT, "right": RIGHT})
+    simulator = Simulator(graph=GRAPH, predictors={"left": LEFT, "right": RIGHT})
 
-    spans = pricer.trace(EVEN, arrangement)
+    spans = simulator.trace(EVEN, arrangement)
 
-    priced = pricer.price(EVEN, arrangement)
+    priced = simulator.price(EVEN, arrangement)
     actions = make_schedule(GRAPH, EVEN, arrangement).actions
     launches = sorted((a.node, EVEN.devices[a.device]) for a in actions if isinstance(a, Launch))
     assert max(span.start_us + span.duration_us for span in spans) == pytest.approx(priced.predicted_us)

@@ -1,4 +1,4 @@
-"""Pairs that the executor computes in one launch: priced so, sought so, and nowhere else."""
+"""FusedLaunches that the executor computes in one launch: priced so, sought so, and nowhere else."""
 
 from dataclasses import replace
 from functools import cache
@@ -13,17 +13,18 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
 from codl.latency.predictor import Predictor
 from codl.latency.profile import digest_kernel
-from codl.partitioner.cost import price_plan
-from codl.partitioner.even import plan_even, plan_single
-from codl.partitioner.pairs import Pairs
+from codl.partitioner.even import plan_even
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.pairs import find_pairs
 from codl.plan.schedule import make_schedule
 from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.single import plan_single
 from codl.plan.steps import Plan, Run
+from codl.simulator.fused import FusedLaunches
+from codl.simulator.simulate import price_plan
 from tests.graphs import residual_block
-from tests.partitioner.profiles import make_predictors
+from tests.simulator.profiles import make_predictors
 from tools.networks import build
 
 DEVICES = ("left", "right")
@@ -48,7 +49,7 @@ def teach_pairs(predictor: Predictor) -> Predictor:
     return Predictor(profile.with_rows(rows), predictor.info)
 
 
-def find_riders(graph: Graph, pairs: Pairs) -> set[str]:
+def find_riders(graph: Graph, pairs: FusedLaunches) -> set[str]:
     """Return the names of all but one of what a device computes at once."""
     schedule = make_schedule(graph, plan_single(graph, device="left"), ALONE)
     groups = [
@@ -71,7 +72,7 @@ def make_plans(graph: Graph) -> dict[str, Plan]:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_pairs_of_a_schedule_are_those_that_the_executor_fuses(name: str) -> None:
     graph, infos = load(name), [one.info for one in PREDICTORS]
-    pairs = Pairs(graph, PREDICTORS)
+    pairs = FusedLaunches(graph, PREDICTORS)
 
     counts = {}
     for case, plan in make_plans(graph).items():
@@ -89,7 +90,7 @@ def test_pairs_of_a_schedule_are_those_that_the_executor_fuses(name: str) -> Non
 @pytest.mark.parametrize("name", NETWORKS)
 def test_one_device_saves_a_launch_and_the_traffic_of_each_rider(name: str) -> None:
     graph, (predictor, _) = load(name), PREDICTORS
-    pairs = Pairs(graph, [predictor])
+    pairs = FusedLaunches(graph, [predictor])
     riders = find_riders(graph, pairs)
 
     priced = price_plan(plan_single(graph, device="left"), graph, [predictor], ALONE)
@@ -119,7 +120,7 @@ def test_estimates_know_of_pairs(name: str) -> None:
 def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
     graph, predictors = load("yolov2"), [teach_pairs(one) for one in PREDICTORS]
     planner = Planner(graph=graph, predictors=predictors, arrangement=BESIDE)
-    first, last = Pairs(graph, predictors).groups[0].nodes
+    first, last = FusedLaunches(graph, predictors).groups[0].nodes
 
     (single, pair, *_) = planner.search.list_batches(graph.positions[first.name])
 
@@ -132,7 +133,7 @@ def test_launches_that_a_profile_knows_are_priced_by_it(name: str) -> None:
     graph, (predictor, _) = load(name), PREDICTORS
     known = teach_pairs(predictor)
     schedule = make_schedule(graph, plan_single(graph, device="left"), ALONE)
-    found = find_pairs(graph, schedule, Pairs(graph, [known]).list_choices)
+    found = find_pairs(graph, schedule, FusedLaunches(graph, [known]).list_choices)
 
     before, after = (
         price_plan(plan_single(graph, device="left"), graph, [one], ALONE) for one in (predictor, known)
@@ -156,7 +157,7 @@ def test_launches_that_a_profile_knows_are_priced_by_it(name: str) -> None:
 def test_whole_pairs_are_sought_on_each_device() -> None:
     graph = load("yolov2")
     planner = Planner(graph=graph, predictors=PREDICTORS, arrangement=BESIDE)
-    first, last = Pairs(graph, PREDICTORS).groups[0].nodes
+    first, last = FusedLaunches(graph, PREDICTORS).groups[0].nodes
 
     (single, pair, *_) = planner.search.list_batches(graph.positions[first.name])
 

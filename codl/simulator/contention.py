@@ -1,4 +1,4 @@
-"""How much slower devices are beside each other, for many candidates at once."""
+"""Contention: how much slower devices are while other devices compute too, for many candidates at once."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -6,11 +6,11 @@ from itertools import product
 import numpy as np
 
 from codl.latency.predictor import Predictor
-from codl.partitioner.arrays import Floats
+from codl.simulator.arrays import Floats
 
 
-class Slowdowns:
-    """What devices do to each other while they work side by side.
+class Contention:
+    """Slows devices down for what the others do at the same time.
 
     Args:
         predictors: One for each device.
@@ -18,36 +18,40 @@ class Slowdowns:
 
     def __init__(self, predictors: Sequence[Predictor]) -> None:
         self._count = len(predictors)
-        self._tables = read_slowdowns(predictors)
-        others = ~np.eye(self._count, dtype=bool)[:, :, None, None]
-        self._disturbs = ((self._tables != 1) & others).any(axis=(2, 3))
+        self._slowdowns = read_slowdowns(predictors)
+        self._has_any = (self._slowdowns != 1).any(axis=(2, 3))
 
     def apply(self, sums: Floats) -> Floats:
-        """Return [candidate, device] times beside each other: as slow as what others do, while they do it.
+        """Return [candidate, device] times in us of devices that begin together, contention included.
 
         Args:
-            sums: [candidate, device, 2] Time alone and memory's part of it.
+            sums: [candidate, device, 2] Time in us of each device alone, and the part that memory limits.
         """
         alone = sums[:, :, 0]
-        if not self._disturbs.any():
-            return alone.copy()
+        slowed = alone.copy()
+        if not self._has_any.any():
+            return slowed
         bound = np.minimum(sums[:, :, 1] / np.maximum(alone, 1e-9), 1.0)
         free = 1 - bound
-        slowed = alone.copy()
         for one, other in product(range(self._count), repeat=2):
-            if self._disturbs[one, other]:
-                (calm, mixed), (disturbed, both) = self._tables[one, other].tolist()
+            if self._has_any[one, other]:
+                (calm, mixed), (disturbed, both) = self._slowdowns[one, other].tolist()
                 slow = free[:, one] * (calm * free[:, other] + mixed * bound[:, other])
                 slow += bound[:, one] * (disturbed * free[:, other] + both * bound[:, other])
                 slowed[:, one] *= np.where(alone[:, other] > 0, slow, 1.0)
         if self._count > 2:
             return slowed
-        beside = np.minimum(slowed[:, :1], slowed[:, 1:])
-        return np.where(slowed > beside, beside + (1 - beside / np.maximum(slowed, 1e-9)) * alone, slowed)
+        # The slower device goes on alone when the other is done.
+        together = np.minimum(slowed[:, :1], slowed[:, 1:])
+        rest = (1 - together / np.maximum(slowed, 1e-9)) * alone
+        return np.where(slowed > together, together + rest, slowed)
 
 
 def read_slowdowns(predictors: Sequence[Predictor]) -> Floats:
-    """Return [device, other, 2, 2] how much slower each sort of work is beside each sort of the other's."""
+    """Return [device, other, 2, 2] by what factor a device is slower while another one works.
+
+    The last two axes say whether memory limits the device's own work, and the other's.
+    """
     found = np.ones((len(predictors), len(predictors), 2, 2))
     for (index, one), (place, other) in product(enumerate(predictors), repeat=2):
         neighbour = one.profile.neighbours.get(other.profile.name)

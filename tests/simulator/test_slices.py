@@ -1,11 +1,11 @@
-"""Tables of slices: what they say without asking anybody is what the rules of operators say."""
+"""SliceTables of slices: what they say without asking anybody is what the rules of operators say."""
 
 import pytest
 
 from codl.frontend import load_model
 from codl.ir.regions import Boxes, Region, input_regions
-from codl.partitioner.tables import Tables
-from tests.partitioner.profiles import make_predictors
+from codl.simulator.slices import SliceTables
+from tests.simulator.profiles import make_predictors
 from tools.networks import build
 
 PREDICTORS = make_predictors()
@@ -16,7 +16,7 @@ PREDICTORS = make_predictors()
 )
 def test_slices_read_what_the_rules_say(name: str, size: int | None) -> None:
     graph = load_model(build(name, **({} if size is None else {"size": size})).SerializeToString()).graph
-    tables, known = Tables(graph, PREDICTORS), 0
+    tables, known = SliceTables(graph, PREDICTORS), 0
     for node in graph.nodes:
         whole = Region.whole(graph.shape(node.output))
         for axis, length in enumerate(whole.shape):
@@ -42,18 +42,21 @@ def test_slices_read_what_the_rules_say(name: str, size: int | None) -> None:
 @pytest.mark.parametrize("name", ["resnet50", "shufflenet", "retinaface"])
 def test_slices_take_what_predictors_say(name: str) -> None:
     graph = load_model(build(name).SerializeToString()).graph
-    tables, known = Tables(graph, PREDICTORS), 0
+    tables, known = SliceTables(graph, PREDICTORS), 0
     for node in graph.nodes:
         whole = Region.whole(graph.shape(node.output))
         for axis, table in tables.find(node).axes.items():
-            step = table.granule if axis == 1 else 1  # cut between channels it takes as long as to the edge
-            half, third = (table.length // part // step * step for part in (2, 3))
-            for low, high in ((0, half), (third, table.length)):
+            positions = table.grid.positions
+            half, third = (len(positions) // part for part in (2, 3))
+            for low, high, index in (
+                (0, int(positions[half]), half),
+                (int(positions[third]), table.length, len(positions) + third),
+            ):
                 region = whole.cut(axis, low, high)
                 if region.is_empty:
                     continue
                 known += region != whole
-                found = table.tail[0, low, 0] if low else table.head[0, high, 0]
+                found = table.predicted[0, index, 0]
                 exact = PREDICTORS[0].predict(node, graph, Boxes.of([region])).us[0]
                 assert found == pytest.approx(exact, rel=0.02)
 
@@ -63,7 +66,7 @@ def test_slices_take_what_predictors_say(name: str) -> None:
 @pytest.mark.parametrize("name", ["resnet50", "retinaface"])
 def test_rows_cost_just_what_predictors_say(name: str) -> None:
     graph = load_model(build(name).SerializeToString()).graph
-    tables, known = Tables(graph, PREDICTORS), 0
+    tables, known = SliceTables(graph, PREDICTORS), 0
     for node in graph.nodes:
         shape = graph.shape(node.output)
         if len(shape) != 4 or 2 not in tables.find(node).axes:

@@ -1,0 +1,1 @@
+"""Pricing: what a plan costs, from the latencies of its slices, its transfers and its synchronizations."""

@@ -1,0 +1,188 @@
+"""Fused launches: operators that a device computes in one launch, and their latency.
+
+Where a profile has a model of the fused kernel, that is used. Otherwise the operator with most arithmetic
+takes what it takes alone, and the other ones, its *riders*, cost only their arithmetic: no launch and no
+memory traffic, as what lies between the operators never leaves the caches.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from codl.catalog.layers import list_before
+from codl.catalog.pairs import list_pairs
+from codl.catalog.spec import Selection
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import Conv2d
+from codl.ir.regions import Boxes, OutputBoxes, Region
+from codl.latency.predictor import Predictor
+from codl.latency.question import Question
+from codl.latency.questions import answer_questions
+from codl.simulator.arrays import Flags, Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedGroup:
+    """Operators that some devices compute in one launch; each but the last is read by the next one alone."""
+
+    nodes: tuple[Node, ...]
+    """In order."""
+    main: Node
+    """The one with most arithmetic; the others are riders."""
+    devices: Flags
+    """[device]"""
+
+    @property
+    def last(self) -> Node:
+        """The one whose output is read by others."""
+        return self.nodes[-1]
+
+
+class FusedLaunches:
+    """The fused launches of a network.
+
+    Args:
+        graph: The network.
+        predictors: One for each device.
+    """
+
+    def __init__(self, graph: Graph, predictors: Sequence[Predictor]) -> None:
+        self._graph, self._predictors = graph, tuple(predictors)
+        self._launch_us = np.array([one.profile.launch_us for one in predictors])
+
+    @cached_property
+    def groups(self) -> Sequence[FusedGroup]:
+        """All groups; several may end with the same operator."""
+        found = []
+        for name, by_device in self._kernels.items():
+            for count in sorted({count for kernels in by_device for count, _ in kernels}):
+                last = self._graph.nodes_by_name[name]
+                before = list_before(last, self._graph, count)
+                assert before is not None
+                nodes = *before, last
+                devices = np.array([any(one == count for one, _ in kernels) for kernels in by_device])
+                found.append(FusedGroup(nodes=nodes, main=self.find_main(nodes), devices=devices))
+        return found
+
+    @cached_property
+    def by_rider(self) -> Mapping[str, Sequence[FusedGroup]]:
+        """By name of an operator, the groups in which it is a rider."""
+        found: dict[str, list[FusedGroup]] = {}
+        for group in self.groups:
+            for node in group.nodes:
+                if node is not group.main:
+                    found.setdefault(node.name, []).append(group)
+        return found
+
+    def list_choices(self, node: Node, device: int) -> Sequence[tuple[int, Selection | None]]:
+        """Return how many operators before one a device may fuse with it, the preferred number first.
+
+        Each comes with the fused kernel where the device's profile has a model of it, else with None.
+        """
+        predictor = self._predictors[device]
+        return [
+            (count, kernel if predictor.is_known(kernel.implementation.name) else None)
+            for count, kernel in self._kernels.get(node.name, [()] * (device + 1))[device]
+        ]
+
+    def find_whole_us(self, group: FusedGroup, default_us: Floats) -> Floats:
+        """Return [device] the latency in us of a whole group.
+
+        Args:
+            group: The group.
+            default_us: [device] What is returned for devices without a model of the fused kernel.
+        """
+        found, count = np.array(default_us, np.float64), len(group.nodes) - 1
+        for device in np.flatnonzero(group.devices).tolist():
+            found[device] = self._wholes_us.get((group.last.name, count, device), found[device])
+        return found
+
+    def find_main(self, nodes: Sequence[Node]) -> Node:
+        """Return the operator of a group that has most arithmetic."""
+        return max(nodes, key=lambda node: _count_products(node, self._graph))
+
+    def ride(self, latencies: Floats, devices: Flags) -> Floats:
+        """Return [..., device, 2] what an operator takes as a rider on some devices.
+
+        Args:
+            latencies: [..., device, 2] Its latency in us in a launch of its own, and memory's part of it.
+            devices: [device] Where it is a rider.
+        """
+        us = np.maximum(latencies[..., 0] - latencies[..., 1] - self._launch_us, 0.0)
+        return np.where(devices[:, None], np.stack([us, np.zeros_like(us)], axis=-1), latencies)
+
+    @cached_property
+    def _wholes_us(self) -> Mapping[tuple[str, int, int], float]:
+        """By last operator, operators before it and device, latencies by the models of fused kernels."""
+        wanted: dict[tuple[str, int], dict[int, Selection]] = {}
+        for name in self._kernels:
+            last = self._graph.nodes_by_name[name]
+            for device in range(len(self._predictors)):
+                for count, kernel in self.list_choices(last, device):
+                    if kernel is not None:  # the preferred one counts
+                        wanted.setdefault((name, count), {}).setdefault(device, kernel)
+        lasts = [self._graph.nodes_by_name[name] for name, _ in wanted]
+        regions = [Region.whole(self._graph.shape(last.output)) for last in lasts]
+        launches = [
+            (last, kernels, [region])
+            for last, kernels, region in zip(lasts, wanted.values(), regions, strict=True)
+        ]
+        found = predict_fused(launches, self._graph, self._predictors)
+        return {
+            (*key, device): latencies[device, region][0]
+            for key, kernels, region, latencies in zip(wanted, wanted.values(), regions, found, strict=True)
+            for device in kernels
+        }
+
+    @cached_property
+    def _kernels(self) -> Mapping[str, Sequence[Sequence[tuple[int, Selection]]]]:
+        """By name of a last operator and by device, the fused kernels with how many operators come before."""
+        found = {node.name: self._list_kernels(node) for node in self._graph.nodes}
+        return {name: by_device for name, by_device in found.items() if any(by_device)}
+
+    def _list_kernels(self, node: Node) -> Sequence[Sequence[tuple[int, Selection]]]:
+        graph = self._graph
+        first = graph.producers.get(node.inputs[0]) if node.inputs else None
+        if first is None or first.output in graph.ends or len(graph.consumers[first.output]) > 1:
+            return ()
+        return [list(list_pairs(node, graph, one.info)) for one in self._predictors]
+
+
+def predict_fused(
+    launches: Sequence[tuple[Node, Mapping[int, Selection], Sequence[Region]]],
+    graph: Graph,
+    predictors: Sequence[Predictor],
+) -> list[dict[tuple[int, Region], tuple[float, float]]]:
+    """Return by device and region the latency in us of fused launches, and the part that memory limits.
+
+    Args:
+        launches: The last operator of each, the fused kernel by device, regions of the last one's output.
+        graph: The network.
+        predictors: Of the devices; each has a model of the kernels.
+    """
+    found: list[dict[tuple[int, Region], tuple[float, float]]] = [{} for _ in launches]
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, (_, kernels, _) in enumerate(launches):
+        alike.setdefault(tuple(kernels), []).append(place)
+    for devices, places in alike.items():
+        asked = [launches[place] for place in places]
+        nodes, boxes = [node for node, _, _ in asked], [Boxes.of(regions) for _, _, regions in asked]
+        questions = [
+            Question(node=node, out=out, selections=tuple(kernels.values()))
+            for (node, kernels, _), out in zip(asked, OutputBoxes.find_all(nodes, graph, boxes), strict=True)
+        ]
+        answers = answer_questions(questions, graph, [predictors[device] for device in devices])
+        keys = [(place, region) for place in places for region in launches[place][2]]
+        for device, *columns in zip(devices, answers.us.tolist(), answers.memory_us.tolist(), strict=True):
+            for (place, region), us, memory_us in zip(keys, *columns, strict=True):
+                found[place][device, region] = us, memory_us
+    return found
+
+
+def _count_products(node: Node, graph: Graph) -> int:
+    """Return how many products an operator sums, or how many values it has."""
+    window = prod(graph.shape(node.inputs[1])[1:]) if isinstance(node.op, Conv2d) else 1
+    return window * prod(graph.shape(node.output))
