@@ -1,4 +1,4 @@
-"""Stretches of nodes that devices compute side by side, each cut at many places."""
+"""Chains as arrays over their candidate cuts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(slots=True)
 class ChainBatch:
-    """One stretch of nodes cut along one axis at many places."""
+    """One chain, cut along one axis at all candidate cuts."""
 
     first: int
     """Position of the head in the order."""
@@ -48,11 +48,11 @@ class ChainBatch:
     reads: Mapping[str, Reading]
     """Tensor from outside -> what is needed of it."""
     busy_us: Floats
-    """[candidate, device] Sum of slices, slowed down by the others'."""
+    """[candidate, device] Sum of slices, contention included."""
     span_us: Floats
-    """[candidate] What the device takes that takes longest."""
+    """[candidate] Time of the slowest device, in us."""
     ratios: Floats
-    """[candidate] Share of the first device of the tail's output."""
+    """[candidate] Share of the tail's output that the first device has."""
     least_us: float
     """The least of `span_us`."""
 

@@ -1,30 +1,67 @@
-"""Dynamic programming over the topological order: states are how the tensors that are still read are cut.
+"""Dynamic programming over the topological order: search states are how the live tensors are cut.
 
-Each state keeps the clock of every device, so that a step which needs nothing from others costs no meeting,
-and devices run ahead of each other as they do in a run. Of states with equal cuts the earliest is kept, of
-all states at a place as many as the beam is wide, and as many with the least work: where branches are
-independent, one device may be ahead while the other still has its branch to do.
+Each state keeps the clock of every device, so a step that needs nothing from other devices costs no
+synchronization, and devices run ahead of each other as they do in a run. Of states with equal cuts only the
+earliest is kept. At each position a beam of the earliest states is kept, and another one of those with the
+least work done: where branches are independent, one device may be ahead while the other still has its branch.
 
 Source:
     AdaOper (2024) partitions operators by dynamic programming; chains, halos and residuals are CoDL's.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, permutations
 
 import numpy as np
 
 from codl.ir.graph import Graph
-from codl.partitioner.beam import BEAM, Arrivals, Beam
-from codl.partitioner.chains import ChainBatch
-from codl.partitioner.crossings import Crossings
-from codl.partitioner.finder import ChainFinder
-from codl.partitioner.known import MARK, ROW, SENT, START, UNSEEN, Known
-from codl.partitioner.ledger import Ledger
-from codl.partitioner.options import NO_LIMITS, Limits, Options, make_options
+from codl.partitioner.candidates import NO_LIMITS, Candidates, Limits, list_candidates
+from codl.partitioner.chains import ChainBatch, Reading
 from codl.partitioner.order import Unit
-from codl.partitioner.states import Choice, Columns, Seats, State, States
+from codl.partitioner.search_state import Choice, Origin, SearchStates, Slots
 from codl.simulator.arrays import Floats, Ints
 from codl.simulator.transfers import TensorSizes, TransferCosts
+
+BEAM = 8
+"""States kept at a position, in each of the two beams: more find nothing better by a thousandth."""
+_RANKED = 3
+"""Ways looked at for each state that is kept, as several may have equal cuts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way through the whole network."""
+
+    end_us: float
+    """When the host has all outputs."""
+    choices: Sequence[Choice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arrivals:
+    """Ways from the states of one position to another position."""
+
+    states: SearchStates
+    """Of the position where they begin."""
+    steps: Ints
+    """[4, way] Candidate; index of the state; set of devices that the host waits for; the sum of the marks of
+    all live tensors, equal where these are divided alike."""
+    times_us: Floats
+    """[device + 1, way] When each device is done; at the last place, when the host goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Transfers:
+    """What candidates have to be sent."""
+
+    awaited: Ints
+    """[candidate, state] Set of devices that the host waits for first."""
+    host_us: Floats
+    """[candidate, state] Time of the host."""
+    queue_us: Floats
+    """[device, candidate, state] Time of the devices' queues."""
 
 
 class DynamicProgram:
@@ -33,233 +70,241 @@ class DynamicProgram:
     Args:
         graph: The network.
         order: Its units in the order in which they are decided.
-        finder: What chains cost.
-        moves: What transfers and meetings cost.
-        devices: How many there are.
-        beam: States kept at a place.
+        tensors: Tensors of devices with the positions of their operator and of their last reader, in order.
+        costs: Of transfers and synchronizations.
+        beam: States kept at a position, in each of two beams.
     """
 
     def __init__(
         self,
         graph: Graph,
         order: Sequence[Unit],
-        finder: ChainFinder,
-        moves: TransferCosts,
+        tensors: Sequence[tuple[str, int, int]],
+        costs: TransferCosts,
         *,
-        devices: int,
         beam: int = BEAM,
     ) -> None:
-        self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
-        self._devices, self._beam, self._columns = devices, beam, Columns(devices)
-        self._arrivals: list[list[Arrivals]] = [[] for _ in range(len(order) + 1)]
+        self._graph, self._order, self._costs, self._beam = graph, tuple(order), costs, beam
         self._sizes = TensorSizes(graph)
-        self._seats = Seats(finder.list_spans(), len(order))
-        self._from_host = set(graph.inputs) | {
-            node.output for unit in order if unit.is_host for node in unit.nodes
-        }
+        self.slots = Slots(tensors, self._sizes.numbers, positions=len(order), devices=costs.count)
+        self._sources, self._readers = (
+            np.array([*permutations(range(costs.count), 2)], np.int64).reshape(-1, 2).T
+        )
+        self._is_held = bool(costs.held[:-1].any())
 
     def run(
-        self,
-        chains: Mapping[int, Sequence[ChainBatch]],
-        singles: Mapping[int, ChainBatch],
-        *,
-        limits_us: Limits = NO_LIMITS,
-        known: Sequence[Choice] = (),
-        best: int = 3,
-    ) -> tuple[list[State], State | None]:
-        """Return the states at the end that take least, the fastest first; and that of the known way.
+        self, heads: Mapping[int, Sequence[ChainBatch]], *, limits_us: Limits = NO_LIMITS, best: int = 3
+    ) -> list[Way]:
+        """Return the fastest ways to the end, the fastest first.
 
         Args:
-            chains: By position of the head, the chains that may begin there.
-            singles: By position, what runs an operator whole; none for the host's.
-            limits_us: By first and last position, what no candidate of a chain may take longer than.
-            known: A whole way that is followed to the end, whatever is faster on the way: what is found takes
-                no longer. None by default.
-            best: Most states to return.
+            heads: By position, the chains and whole operators that may begin there.
+            limits_us: What no candidate of a chain may take longer than.
+            best: Most ways to return.
         """
-        heads = [[single, *chains.get(place, ())] for place, single in singles.items()]
-        chosen = {choice.first: choice for choice in known}
-        also = {
-            index: choice.batch.choose(slice(choice.index, choice.index + 1))
-            for index, place in enumerate(singles)
-            if (choice := chosen.get(place)) is not None and choice.batch is not None
-        }
-        ledger = self._open_ledger()
-        made = make_options(heads, ledger, limits_us, known=also)
-        states = self._make_states(made, ledger, most=1 + len(self._order) * (2 * self._beam + 1))
-        options = dict(zip(singles, made, strict=True))
-        here, followed = range(1), 0 if known else None
+        candidates = list_candidates(heads, self.slots, self._find_input_us, limits_us)
+        arrivals: list[list[_Arrivals]] = [[] for _ in range(len(self._order) + 1)]
+        states = self._start()
         for position, unit in enumerate(self._order):
+            if arrivals[position]:
+                states = self._select(arrivals[position], candidates)
+            elif position and not self._order[position - 1].is_host:
+                continue  # within a chain that all ways contain
             if unit.is_host:
-                row = None if followed is None else here.index(followed)
-                here = self._call(states, here, position)
-                followed = None if row is None else here[row]
-            else:
-                self._note_arrivals(states, here, options[position], followed=followed)
-                here, followed = self._select(states, position + 1)
-        ways = [State(states, place) for place in here]
-        ranked = sorted(ways, key=self.find_end_us)[:best]
-        return ranked, None if followed is None else State(states, followed)
+                states = self._call_host(states, position)
+            elif position in candidates.parts:
+                for last, one in self._extend(states, candidates, position).items():
+                    arrivals[last + 1].append(one)
+        if arrivals[-1]:
+            states = self._select(arrivals[-1], candidates)
+        ends = [self._find_end_us(states, state) for state in range(len(states.host_us))]
+        ranked = sorted(range(len(ends)), key=ends.__getitem__)[:best]
+        return [Way(end_us=ends[state], choices=states.list_choices(state)) for state in ranked]
 
-    def find_end_us(self, state: State) -> float:
-        """Return when the host has all outputs that a state at the end leads to."""
-        states, place = state.states, state.place
-        clock = states.clock[:, place]
-        is_unseen = self._moves.members[states.told[place, -1, UNSEEN]]
-        awaited = (is_unseen | (clock > states.host_us[place])) & (clock > 0)
-        end_us = float(clock.max() + self._moves.ending_us[int(awaited @ self._moves.weights)])
-        columns = self._seats.columns
-        outputs = {name: columns[name] for name in self._graph.outputs if name in columns}
-        for name, division in state.list_divisions(outputs).items():
-            end_us += self._find_output_us(name, division)
+    def _start(self) -> SearchStates:
+        """Return the state before the first unit."""
+        operators, slots = sum(not unit.is_host for unit in self._order), self.slots
+        return self._complete(
+            clock_us=(operators * self._costs.delay_us)[:, None],
+            host_us=np.zeros(1),
+            facts=np.zeros((1, slots.count, slots.facts), np.int64),
+            unseen=np.full((1, slots.count + 1), len(self._costs.members) - 1),
+            origins=[None],
+        )
+
+    def _complete(
+        self,
+        *,
+        clock_us: Floats,
+        host_us: Floats,
+        facts: Ints,
+        unseen: Ints,
+        origins: Sequence[Origin | None],
+    ) -> SearchStates:
+        """Return states of a position, with what follows from their clocks and facts."""
+        latest = np.where(self._costs.members, clock_us.T[:, None, :], -np.inf).max(axis=2)
+        return SearchStates(
+            clock_us=clock_us,
+            host_us=host_us,
+            ends_us=np.maximum(latest, host_us[:, None]) + self._costs.synchronization_us,
+            facts=facts,
+            marks=self.slots.mark(facts),
+            unseen=unseen,
+            origins=origins,
+        )
+
+    def _extend(self, states: SearchStates, candidates: Candidates, position: int) -> dict[int, _Arrivals]:
+        """Return the ways from the states of a position by all candidates, by their last position."""
+        ends, count = candidates.parts[position], len(states.host_us)
+        parts = list(ends.values())
+        part = slice(parts[0].start, parts[-1].stop)
+        sums = self._find_transfers(states, candidates, position, part)
+        host_us = states.ends_us[np.arange(count), sums.awaited] + sums.host_us
+        load = (candidates.busy_us[part] + candidates.input_us[part]).T[:, :, None] + sums.queue_us
+        times_us = np.empty((self._costs.count + 1, *host_us.shape))
+        late_us = np.where(load > 0, load, -np.inf)
+        np.maximum(states.clock_us[:, None, :] + load, host_us + late_us, out=times_us[:-1])
+        times_us[-1] = host_us
+        steps = np.empty((4, *host_us.shape), np.int64)
+        steps[0], steps[1] = np.arange(part.start, part.stop)[:, None], np.arange(count)
+        steps[2] = sums.awaited
+        steps[3] = candidates.is_live[part] @ states.marks.T + candidates.marks[part, None]
+        found = {}
+        for last, one in ends.items():
+            mine = slice(one.start - part.start, one.stop - part.start)
+            found[last] = _Arrivals(
+                states=states,
+                steps=steps[:, mine].reshape(4, -1),
+                times_us=times_us[:, mine].reshape(len(times_us), -1),
+            )
+        return found
+
+    def _find_input_us(self, name: str, reading: Reading) -> Floats:
+        """Return [candidate, device] what it takes queues in us to be sent a tensor that the host has."""
+        number, sizes, costs = self._sizes.numbers[name], self._sizes, self._costs.queue_us[-1]
+        parts = np.maximum(reading.high - reading.low, 0) / sizes.lengths[number, reading.axis]
+        runs = sizes.runs[number] if reading.axis == 1 else 1.0
+        us = costs[:, 0] + parts * sizes.bytes_[number] * costs[:, 1] + runs * costs[:, 2]
+        return np.where(parts > 0, us, 0.0)
+
+    def _find_transfers(
+        self, states: SearchStates, candidates: Candidates, position: int, part: slice
+    ) -> _Transfers:
+        """Return what the candidates ``part`` of a position have to be sent that other devices have."""
+        costs, sizes, slots = self._costs, self._sizes, self.slots
+        shape = part.stop - part.start, len(states.host_us)
+        host_us, queue_us = np.zeros(shape), np.zeros((costs.count, *shape))
+        sources, readers = self._sources, self._readers
+        used = np.flatnonzero((candidates.high[part] > 0).any(axis=(0, 2)))
+        # All that follows: [pair of devices, slot, candidate, state].
+        facts = states.facts[:, used].transpose(2, 1, 0)[:, :, None]
+        axis = candidates.axis[part, used].T[:, :, None]
+        low, high = (
+            edges[part, used].transpose(2, 1, 0)[readers, :, :, None]
+            for edges in (candidates.low, candidates.high)
+        )
+        own_axis, own_low, own_high = facts[0], facts[slots.low][sources], facts[slots.high][sources]
+        is_apart = own_axis != axis
+        common = np.minimum(own_high, high) - np.maximum(own_low, low)
+        is_sent = (is_apart | (common > 0)) & (own_high > own_low) & (high > low)
+        is_there = (facts[slots.sent_axis][readers] == axis) & (facts[slots.sent_low][readers] <= low)
+        is_sent &= ~(is_there & (facts[slots.sent_high][readers] >= high))
+        waits = states.unseen[:, used].T & costs.weights[sources, None, None]
+        if self._is_held:
+            is_busy = states.clock_us > states.host_us
+            waits = waits | ((costs.weights * costs.held[sources, readers]) @ is_busy)[:, None]
+        awaited = np.bitwise_or.reduce(is_sent * waits[:, :, None], axis=(0, 1))
+        if not costs.is_free and is_sent.any():
+            numbers = slots.numbers[position, used][:, None, None]
+            length, own_length = sizes.lengths[numbers, axis], sizes.lengths[numbers, own_axis]
+            apart = (own_high - own_low) / own_length * ((high - low) / length)
+            bytes_ = np.where(is_apart, apart, common / length) * sizes.bytes_[numbers]
+            runs = np.where((own_axis == 1) | (axis == 1), sizes.runs[numbers], 1.0)
+            for pair, (source, reader) in enumerate(zip(sources, readers, strict=True)):
+                for sums, us in ((host_us, costs.host_us), (queue_us[reader], costs.queue_us)):
+                    if us[source, reader].any():
+                        call, byte, run = us[source, reader].tolist()
+                        each = (call + bytes_[pair] * byte + runs * run) * is_sent[pair]
+                        np.add(sums, each.sum(axis=0), out=sums)
+        return _Transfers(awaited=awaited, host_us=host_us, queue_us=queue_us)
+
+    def _select(self, arrivals: Sequence[_Arrivals], candidates: Candidates) -> SearchStates:
+        """Return the states that are kept at a position: those of both beams, equal ones once."""
+        times_us = np.concatenate([one.times_us for one in arrivals], axis=1)
+        steps = np.concatenate([one.steps for one in arrivals], axis=1)
+        clock, marks = times_us[:-1], steps[3]
+        work = clock.sum(axis=0)
+        kept: dict[tuple[int, ...], int] = {}
+        for ranking in (clock.max(axis=0) + 1e-6 * work, work):
+            places, seen = _rank(ranking, _RANKED * self._beam), set[int]()
+            columns = marks.take(places).tolist(), *clock.take(places, axis=1).tolist()
+            for place, mark, *times in zip(places.tolist(), *columns, strict=True):
+                if mark not in seen:
+                    seen.add(mark)
+                    kept.setdefault((mark, *times), place)
+                    if len(seen) == self._beam:
+                        break
+        chosen = sorted(kept.values())
+        starts = list(accumulate((one.steps.shape[1] for one in arrivals), initial=0))
+        before = [arrivals[bisect_right(starts, place) - 1].states for place in chosen]
+        picked, indices, awaited, _ = steps.take(chosen, axis=1)
+        origins = []
+        for states, index, number in zip(before, indices.tolist(), picked.tolist(), strict=True):
+            batch, cut = candidates.chains[number]
+            origins.append(
+                (states, index, Choice(first=batch.first, last=batch.last, batch=batch, index=cut))
+            )
+        facts = np.array([states.facts[index] for states, index, _ in origins])
+        unseen = np.array([states.unseen[index] for states, index, _ in origins]) & ~awaited[:, None]
+        everyone = len(self._costs.members) - 1
+        return self._complete(
+            clock_us=times_us[:-1].take(chosen, axis=1),
+            host_us=times_us[-1].take(chosen),
+            facts=np.where(
+                candidates.is_changed.take(picked, axis=0), candidates.facts.take(picked, axis=0), facts
+            ),
+            unseen=np.where(candidates.is_published.take(picked, axis=0), everyone, unseen),
+            origins=origins,
+        )
+
+    def _call_host(self, states: SearchStates, position: int) -> SearchStates:
+        """Return the states behind a step of the host, which waits for all devices whose results it reads."""
+        names = {name for node in self._order[position].nodes for name in node.inputs}
+        slots = [self.slots.columns[name] for name in names if name in self.slots.columns]
+        host_us, facts = states.host_us, states.facts[:, slots]
+        if slots:
+            is_any = (facts[:, :, self.slots.high] > facts[:, :, self.slots.low]).any(axis=1)
+            host_us = np.maximum(host_us, np.where(is_any.T, states.clock_us, 0.0).max(axis=0))
+        choice = Choice(first=position, last=position, batch=None, index=0)
+        return self._complete(
+            clock_us=states.clock_us,
+            host_us=host_us,
+            facts=states.facts,
+            unseen=states.unseen,
+            origins=[(states, state, choice) for state in range(len(host_us))],
+        )
+
+    def _find_end_us(self, states: SearchStates, state: int) -> float:
+        """Return when the host has all outputs of the network that a state at the end leads to."""
+        costs, slots, sizes = self._costs, self.slots, self._sizes
+        clock = states.clock_us[:, state]
+        is_unseen = costs.members[states.unseen[state, -1]]
+        awaited = (is_unseen | (clock > states.host_us[state])) & (clock > 0)
+        end_us = float(clock.max() + costs.ending_us[int(awaited @ costs.weights)])
+        for name in self._graph.outputs:
+            if name in slots.columns:
+                facts, number = states.facts[state, slots.columns[name]], sizes.numbers[name]
+                parts = (facts[slots.high] - facts[slots.low]) / sizes.lengths[number, facts[0]]
+                runs = sizes.runs[number] if facts[0] == 1 else 1.0
+                output = costs.output_us
+                us = output[:, 0] + parts * sizes.bytes_[number] * output[:, 1] + runs * output[:, 2]
+                end_us += float(us[parts > 0].sum())
         return end_us
 
-    def _find_output_us(self, tensor: str, division: Sequence[int]) -> float:
-        """Return what it takes the host in us to read an output of the network that is divided so."""
-        sizes, number, axis, count = self._sizes, self._sizes.numbers[tensor], division[0], self._devices
-        parts = np.subtract(division[1 + count :], division[1 : 1 + count]) / sizes.lengths[number, axis]
-        runs = sizes.runs[number] if axis == 1 else 1.0
-        costs = self._moves.output_us
-        us = costs[:, 0] + parts * sizes.bytes_[number] * costs[:, 1] + runs * costs[:, 2]
-        return float(us[parts > 0].sum())
 
-    def follow(self, choices: Sequence[Choice]) -> State:
-        """Return the state at the end of a way that is chosen already."""
-        heads = [
-            [choice.batch.choose(slice(choice.index, choice.index + 1))]
-            for choice in choices
-            if choice.batch is not None
-        ]
-        ledger = self._open_ledger()
-        options = make_options(heads, ledger)
-        states, here = self._make_states(options, ledger, most=1 + len(choices)), range(1)
-        made = iter(options)
-        for choice in choices:
-            if choice.batch is None:
-                here = self._call(states, here, choice.first)
-                continue
-            self._note_arrivals(states, here, next(made))
-            here, _ = self._select(states, choice.last + 1)
-        return State(states, here[0])
-
-    def _open_ledger(self) -> Ledger:
-        return Ledger(self._devices, self._sizes.numbers, self._seats.columns, self._seats.last_reads)
-
-    def _make_states(self, options: Sequence[Options], ledger: Ledger, *, most: int) -> States:
-        """Return room for states, the first of them before the first unit: nobody has done anything.
-
-        Args:
-            options: All that may be done.
-            ledger: Where that is noted.
-            most: Most states.
-        """
-        crossings = Crossings(ledger, self._sizes, self._moves)
-        known = Known(options, ledger, crossings, self._moves.members, self._seats.live)
-        operators = sum(not unit.is_host for unit in self._order)
-        return States(known, self._moves, most=most, start_us=operators * self._moves.delay_us)
-
-    def _note_arrivals(
-        self, states: States, here: range, options: Options, *, followed: int | None = None
-    ) -> None:
-        """Note where some ways lead to from some states.
-
-        Args:
-            states: Those of all places.
-            here: Where those stand that the ways begin with.
-            options: All that may be done there.
-            followed: The one on the way that is followed to the end; its next step is the last of `options`.
-        """
-        mine, count, known = slice(here.start, here.stop), len(here), states.known
-        part = slice(options.start, options.start + len(options.lasts))
-        awaited, moving, queued = self._find_moves(states, mine, options)
-        columns = self._columns
-        ways = np.empty((columns.count, *awaited.shape))
-        told, host_us = ways.view(np.int64), ways[columns.host_us]
-        np.add(awaited, states.firsts[mine], out=told[columns.met])
-        states.ends.take(told[columns.met], out=host_us, mode="clip")
-        if moving is not None:
-            host_us += moving
-        before, load, late = states.clock[:, None, mine], known.load_us[:, part], known.late_us[:, part]
-        if queued is not None:
-            load = load + queued
-            late = np.where(load > 0, load, -np.inf)
-        np.maximum(before + load, host_us + late, out=ways[columns.clock])
-        told[columns.candidate] = known.numbers[part]
-        marks = known.is_read_on[part] @ states.told[mine, :, MARK].T
-        np.add(marks, known.marks[part], out=told[columns.marks])
-        flat = ways.reshape(columns.count, -1)
-        arrivals = [
-            Arrivals(flat[:, one.start * count : one.stop * count], last + 1) for last, one in options.parts
-        ]
-        if followed is not None:
-            arrivals[-1].followed = arrivals[-1].ways.shape[1] - count + here.index(followed)
-        for one in arrivals:
-            self._arrivals[one.place].append(one)
-
-    def _find_moves(
-        self, states: States, here: slice, options: Options
-    ) -> tuple[Ints, Floats | None, Floats | None]:
-        """Return which set is waited for, and what it takes the host and the queues to move what is missing.
-
-        They are [candidate, state], [candidate, state] and [device, candidate, state]; None where nothing of
-        the kind takes time.
-
-        Args:
-            states: Those of all places.
-            here: Where those stand that tell where everything lies.
-            options: The candidates.
-        """
-        known, moves = states.known.crossings, self._moves
-        parts = known.parts[options.reads].reshape(len(options.tensors), len(options.lasts), 1)
-        columns = [self._seats.columns[name] for name in options.tensors if name not in self._from_host]
-        moving, queued = None, None
-        if len(columns) < len(parts):
-            is_there = [name in self._from_host for name in options.tensors]
-            if known.bringing_us is not None:
-                queued = known.bringing_us.take(parts[is_there, :, 0], axis=0).sum(axis=0).T[:, :, None]
-            parts = parts[np.logical_not(is_there)]
-        awaited = np.zeros((len(options.lasts), here.stop - here.start), np.int64)
-        if not columns:
-            return awaited, moving, queued
-        # All that follows: [tensor, candidate, state].
-        told = states.told[here].take(columns, axis=1).T[:, :, None]
-        places = told[START] + parts
-        missing = np.bitwise_or.reduce(known.missing.take(told[SENT:] + parts), axis=0)
-        for crossing in known.crossings:
-            crosses = crossing.readers.take(places)
-            crosses &= missing
-            waits = np.bitwise_or.reduce(crosses & crossing.readers_of.take(told[UNSEEN]), axis=0)
-            awaited |= crossing.sources_of.take(waits)
-            if crossing.host_us is not None:
-                us = np.add.reduce(crossing.host_us.take((places << self._devices) + crosses), axis=0)
-                moving = us if moving is None else moving + us
-            if crossing.queue_us is not None:
-                is_read = moves.members.take(crosses, axis=0)
-                us = np.add.reduce(crossing.queue_us.take(places, axis=0) * is_read, axis=0)
-                us = np.moveaxis(us, 2, 0)
-                queued = us if queued is None else queued + us
-            if crossing.held is not None:  # those who still work are waited for to have their memory mapped
-                busy = moves.weights @ (states.clock[:, here] > states.host_us[here])
-                awaited |= crossing.held.take(np.bitwise_or.reduce(crosses, axis=0)) & busy
-        return awaited, moving, queued
-
-    def _select(self, states: States, position: int) -> tuple[range, int | None]:
-        """Return where the states at a place stand, and the one on the way that is followed to the end."""
-        arrivals = self._arrivals[position]
-        self._arrivals[position] = []
-        return Beam(arrivals, self._columns, width=self._beam).select(states)
-
-    def _call(self, states: States, here: range, position: int) -> range:
-        """Add the states behind a step of the host, which waits for all whose results it reads."""
-        mine, count = slice(here.start, here.stop), self._devices
-        names = {name for node in self._order[position].nodes for name in node.inputs}
-        columns = [self._seats.columns[name] for name in names if name in self._seats.columns]
-        ways, told, places = states.ways[:, mine].copy(), states.told[mine], self._columns
-        if columns:
-            rows = states.known.divisions.take(told[:, columns, ROW], axis=0)
-            is_any = (rows[:, :, 1 + count :] > rows[:, :, 1 : 1 + count]).any(axis=1)
-            latest = np.where(is_any.T, ways[places.clock], 0.0).max(axis=0)
-            ways[places.host_us] = np.maximum(ways[places.host_us], latest)
-        steps = ways[places.steps].view(np.int64)
-        steps[0], steps[1] = states.firsts[mine], -1 - position
-        return states.add(ways, told)
+def _rank(ranking: Floats, count: int) -> Ints:
+    """Return the indices of the smallest values, the smallest first."""
+    if len(ranking) > count:
+        chosen = ranking.argpartition(count - 1)[:count]
+        return chosen[ranking[chosen].argsort(kind="stable")]
+    return ranking.argsort(kind="stable")

@@ -15,11 +15,11 @@ from codl.plan.steps import Chain, Cut, Plan, Run, Step
 
 PREFERRED_AXES = (2, 1, 0)
 """Height first, as most operators of most networks do best (CoDL, section 6); then channels, then batch."""
-_MEETING_WORK = 12e6
-"""Work, in flops, that takes about as long as a meeting of two devices: what a longer chain may repeat.
+_SYNCHRONIZATION_WORK = 12e6
+"""Flops that take about as long as a synchronization of two devices: what a longer chain may repeat.
 
 Source:
-    A meeting of two CPU drivers takes about 50 us; a core of a Zen 5 does 250 Gflop/s.
+    A synchronization of two CPU drivers takes about 50 us; a core of a Zen 5 does 250 Gflop/s.
 """
 
 
@@ -38,7 +38,7 @@ def plan_even(
         devices: Device names; device i gets share i.
         ratios: Shares, one for each device, that sum to 1; equal ones by default.
         max_chain_length: Most operators in a chain, at least 1. A chain ends earlier where another operator
-            would make the devices compute more twice than a meeting costs.
+            would make the devices compute more twice than a synchronization costs.
         axes: Axes to cut along, the first that an operator can be cut along wins.
 
     Raises:
@@ -68,7 +68,8 @@ def plan_even(
             and axis == chain_axis
             and len(chain) < max_chain_length
             and any(member.output in node.inputs for member in chain)
-            and count_repeated((*chain, node), axis) - count_repeated(tuple(chain), axis) <= _MEETING_WORK
+            and count_repeated((*chain, node), axis) - count_repeated(tuple(chain), axis)
+            <= _SYNCHRONIZATION_WORK
         )
         if not joins and chain:
             steps.append(_make_chain(chain, chain_axis, graph, shares))

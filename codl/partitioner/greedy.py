@@ -14,9 +14,9 @@ import numpy as np
 
 from codl.ir.graph import FLOAT_BYTES, Graph
 from codl.partitioner.chains import ChainBatch
-from codl.partitioner.finder import ChainFinder
+from codl.partitioner.enumeration import ChainEnumeration
 from codl.partitioner.order import Unit
-from codl.partitioner.states import Choice
+from codl.partitioner.search_state import Choice
 from codl.simulator.arrays import Floats
 from codl.simulator.cut_grid import WHOLE
 from codl.simulator.transfers import TransferCosts
@@ -43,17 +43,16 @@ class GreedyChains:
         graph: The network.
         order: Its units in the order in which they are decided.
         finder: What chains cost.
-        moves: What transfers and meetings cost.
-        devices: How many there are.
+        costs: Of transfers and synchronizations.
     """
 
     def __init__(
-        self, graph: Graph, order: Sequence[Unit], finder: ChainFinder, moves: TransferCosts, *, devices: int
+        self, graph: Graph, order: Sequence[Unit], finder: ChainEnumeration, costs: TransferCosts
     ) -> None:
-        self._graph, self._order, self._finder, self._moves = graph, tuple(order), finder, moves
-        self._devices = devices
-        self._meeting_us = float(moves.synchronization_us[-1])
-        self._costs: list[list[list[float]]] = (moves.host_us + moves.queue_us).tolist()
+        self._graph, self._order, self._finder, self._transfers = graph, tuple(order), finder, costs
+        self._devices = costs.count
+        self._synchronization_us = float(costs.synchronization_us[-1])
+        self._each_us: list[list[list[float]]] = (costs.host_us + costs.queue_us).tolist()
         """[source][destination][3]"""
         self._known: dict[tuple[str, int, int, bool], list[float]] = {}
         """What `_find_costs` has returned."""
@@ -69,12 +68,12 @@ class GreedyChains:
         for position, device in enumerate(self._homes):
             whole = None if device < 0 else self._finder.find_single_us(position)
             found.append(None if whole is None else BaseChoice(us=float(whole[device]), device=device))
-        # Sharing adds to slices and the meeting: what these alone rule out needs no price.
+        # Transfers only add to slices and the synchronization: what these alone rule out needs no price.
         split = [
             batch
             for position, best in enumerate(found)
             for batch in chains.get(position, ())
-            if batch.last == position and best and batch.least_us + self._meeting_us < best.us
+            if batch.last == position and best and batch.least_us + self._synchronization_us < best.us
         ]
         for batch, us in zip(split, self._price(split), strict=True):
             index, best = int(np.argmin(us)), found[batch.first]
@@ -83,7 +82,7 @@ class GreedyChains:
         return found
 
     def run(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[Choice]:
-        """Return what becomes of each stretch of units.
+        """Return what becomes of consecutive units.
 
         Args:
             chains: By position of the head, the chains that may begin there, with all their candidates.
@@ -117,7 +116,7 @@ class GreedyChains:
         for one in sorted((one for one in chains if one.axis == batch.axis), key=lambda one: one.last):
             members = base[one.first : one.last + 1]
             apart = sum(member.us for member in members if member is not None)
-            if apart - (one.least_us + self._meeting_us) < 0:
+            if apart - (one.least_us + self._synchronization_us) < 0:
                 break
             longer.append((one, apart))
         for (one, apart), us in zip(longer, self._price([one for one, _ in longer]), strict=True):
@@ -133,9 +132,9 @@ class GreedyChains:
 
     def _price(self, batches: Sequence[ChainBatch]) -> list[Floats]:
         """Return what chains take by themselves, [candidate] each: sharing, and the largest sum of slices."""
-        if self._moves.is_free or not batches:
-            return [batch.span_us + self._meeting_us for batch in batches]
-        us: Floats = np.concatenate([batch.span_us for batch in batches]) + self._meeting_us
+        if self._transfers.is_free or not batches:
+            return [batch.span_us + self._synchronization_us for batch in batches]
+        us: Floats = np.concatenate([batch.span_us for batch in batches]) + self._synchronization_us
         stops = np.cumsum([len(batch.span_us) for batch in batches])
         self._add_sharing(us, batches)
         return np.split(us, stops[:-1])
@@ -161,8 +160,8 @@ class GreedyChains:
                 costs.append(self._find_costs(tensor, batch.axis, home, is_back=True))
             start = stop
         length = np.concatenate(lengths)
-        told = np.array(costs).repeat(list(map(len, lengths)), axis=0)
-        call_us, position_us = told[:, : self._devices], told[:, self._devices :]
+        table = np.array(costs).repeat(list(map(len, lengths)), axis=0)
+        call_us, position_us = table[:, : self._devices], table[:, self._devices :]
         each = np.where(length > 0, call_us + position_us * length, 0.0)
         np.add.at(us, np.concatenate(candidates), reduce(np.add, each.T))
 
@@ -187,7 +186,7 @@ class GreedyChains:
         for device in range(self._devices):
             if device != home:
                 source, destination = (device, home) if is_back else (home, device)
-                call_us, byte_us, run_us = self._costs[source][destination]
+                call_us, byte_us, run_us = self._each_us[source][destination]
                 calls[device] = call_us + run_us * runs
                 positions[device] = byte_us * FLOAT_BYTES * size / length
         found = self._known[key] = calls + positions

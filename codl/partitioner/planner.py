@@ -1,4 +1,4 @@
-"""Planners that know what everything takes: CoDL's greedy chains, and dynamic programming."""
+"""The profiled planners, greedy and dynamic: choices are searched, priced by simulation, and ranked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,28 +10,30 @@ import numpy as np
 from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.partitioner.beam import BEAM
-from codl.partitioner.finder import ChainFinder
+from codl.partitioner.dynamic import BEAM
+from codl.partitioner.enumeration import ChainEnumeration
 from codl.partitioner.order import Unit, order_units
 from codl.partitioner.search import Method, Search
-from codl.partitioner.states import Choice
+from codl.partitioner.search_state import Choice
 from codl.partitioner.writing import write_plan
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Plan
 from codl.simulator.simulate import Simulator
 from codl.simulator.slices import SliceTables
 from codl.simulator.synchronization import find_synchronization_spread_us
-from codl.simulator.transfers import TransferCosts, find_transfer_costs
+from codl.simulator.transfers import find_transfer_costs
 
 METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
 _LEAST_GAIN = 0.02
-"""A split that is predicted to gain less than this gains nothing: no profile is surer of itself."""
+"""Predicted gains below this share are not believed, whatever the profile's uncertainty."""
+_CLOSE = 1.05
+"""Devices whose operators take more than so many times the fastest device's are not priced alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Plans one network over some devices; what is found out for one plan serves the next.
+    """Plans one network over some devices; tables and chains serve all of its plans.
 
     Args:
         graph: The network.
@@ -39,7 +41,7 @@ class Planner:
         arrangement: How they share memory.
         max_chain_length: Most nodes in a chain.
         axes: Axes that may be cut; None for all.
-        beam: States that dynamic programming keeps at a place.
+        beam: States that dynamic programming keeps at a position.
     """
 
     graph: Graph
@@ -64,7 +66,6 @@ class Planner:
         """Return the fastest plan that a method finds; a single device's where no split pays.
 
         Raises:
-            ProfileError: A device has no predictor for something in the network.
             UnsupportedError: A node that no kernel of a device computes.
         """
         return self.rank(method, most=1)[0]
@@ -72,67 +73,54 @@ class Planner:
     def rank(self, method: Method, *, most: int = 3) -> list[Plan]:
         """Return the plans worth a measurement, the one that `plan` returns first; errors as there.
 
-        First comes what is best of the plan that dynamic programming takes for the fastest, greedy chains
-        where they are about as fast, and one device alone; then what else was found, by price.
+        Plans whose gain over the best single device exceeds the uncertainty come before that device's plan,
+        all others behind it.
 
         Args:
-            method: How they are sought.
-            most: Plans found by dynamic programming that are priced; with 1 the first plan may stand alone.
+            method: How plans are searched.
+            most: Plans of dynamic programming.
         """
-        alone = self._simulator.price_all(self._simulator.list_singles(self.devices), self.arrangement)
-        best = min(alone, key=_read_price)
-        best_us = _read_price(best)
-        splits = [replace(plan, planner=method) for plan in self._find_splits(method, most)]
+        single = min(self._price_singles(), key=_read_price)
+        best_us = _read_price(single)
+        can_split = len(self.predictors) > 1 and not all(unit.is_host for unit in self._order)
+        splits = self._find_splits(method, most) if can_split else []
         worthy = [
-            plan
-            for plan in splits
-            if (plan.predicted_us or 0.0) + self._find_doubt_us(plan, best_us) < best_us
+            plan for plan in splits if _read_price(plan) + self._find_uncertainty_us(plan, best_us) < best_us
         ]
-        is_split = splits[:1] == worthy[:1] != []
-        if is_split and most == 1:  # nobody asks for the others
-            return [replace(splits[0], best_single_us=best_us)]
-        single = replace(best, planner=method)
         rest = [plan for plan in splits if plan not in worthy]
-        ranked = [*worthy, single] if is_split else [single, *worthy]
-        return [replace(plan, best_single_us=best_us) for plan in (*ranked, *rest)]
+        return [replace(plan, planner=method, best_single_us=best_us) for plan in (*worthy, single, *rest)]
+
+    def _price_singles(self) -> list[Plan]:
+        """Return the priced plans of those single devices that may be the fastest."""
+        nodes = [unit.nodes[0] for unit in self._order if not unit.is_host]
+        none = np.zeros(len(self.predictors))
+        sums_us = sum((self._tables.find(node).whole[:, 0] for node in nodes), none)
+        plans = self._simulator.list_singles(self.devices)
+        wanted = [plan for plan, us in zip(plans, sums_us, strict=True) if us <= _CLOSE * sums_us.min()]
+        return self._simulator.price_all(wanted, self.arrangement)
 
     def _find_splits(self, method: Method, most: int) -> list[Plan]:
-        """Return what is found: the best of dynamic programming's first and greedy chains, the rest by price.
+        """Return what a method finds, priced, the fastest first."""
+        search = self.search if method is Method.DYNAMIC else self._make_search(counts_coherence=False)
+        choices = search.find_choices(method, most)
+        found = self._simulator.price_all(list(map(self._write, choices)), self.arrangement)
+        return sorted(found, key=_read_price)
 
-        What it costs that caches keep memory coherent takes long to have in mind. So plans are sought as if
-        it were nothing, and again where the best of them pays enough for it: no other can save more.
-        """
-        if len(self.predictors) == 1:
-            return []
-        if self._moves.is_free == self._moves_without_coherence.is_free:
-            return self._seek(self.search, method, most)
-        quick = self._seek(self._quick_search, method, most)
-        paid_us = sum(step.share_us or 0.0 for step in quick[0].steps)
-        if paid_us <= _LEAST_GAIN * _read_price(quick[0]):
-            return quick
-        first, *rest = self._seek(self.search, method, most)
-        return [*sorted((first, quick[0]), key=_read_price), *sorted(rest, key=_read_price)]
+    def _find_uncertainty_us(self, plan: Plan, best_us: float) -> float:
+        """Return what a plan must gain in us to be believed.
 
-    def _seek(self, search: Search, method: Method, most: int) -> list[Plan]:
-        """Return what one search finds, in the order of `_find_splits`."""
-        tried, is_close = search.find_choices(method, most)
-        if most == 1 and not is_close:
-            del tried[1:]
-        found = self._simulator.price_all(list(map(self._write, tried)), self.arrangement)
-        first, *others = sorted(found[:2], key=_read_price)
-        return [first, *sorted((*others, *found[2:]), key=_read_price)]
+        Synchronizations now and then last longer than expected; where there are many, that evens out.
 
-    def _find_doubt_us(self, plan: Plan, best_us: float) -> float:
-        """Return what a plan must gain over the best device alone, which takes ``best_us``, to be believed.
-
-        Meetings last longer than expected now and then; where there are many, that evens out.
+        Args:
+            plan: The plan, priced.
+            best_us: What the best single device takes.
         """
         ending, inner = (
             find_synchronization_spread_us(self.predictors, is_signalled=is_signalled)
             for is_signalled in (False, self.arrangement.signals)
         )
-        meetings = sum((step.sync_us or 0.0) > 0 for step in plan.steps)
-        return hypot(max(_LEAST_GAIN, self.uncertainty) * best_us, ending, inner * sqrt(max(meetings - 1, 0)))
+        count = sum((step.sync_us or 0.0) > 0 for step in plan.steps)
+        return hypot(max(_LEAST_GAIN, self.uncertainty) * best_us, ending, inner * sqrt(max(count - 1, 0)))
 
     @cached_property
     def uncertainty(self) -> float:
@@ -148,8 +136,25 @@ class Planner:
         """Return the plan of some choices with its price."""
         return self._simulator.price_all([self._write(choices)], self.arrangement)[0]
 
+    @cached_property
+    def search(self) -> Search:
+        """Searches the network, all costs included."""
+        return self._make_search(counts_coherence=True)
+
+    def _make_search(self, *, counts_coherence: bool) -> Search:
+        """Return a search; greedy chains overrate coherence, as they take all tensors to be elsewhere."""
+        costs = find_transfer_costs(self.predictors, self.arrangement, counts_coherence=counts_coherence)
+        return Search(
+            graph=self.graph,
+            order=self._order,
+            finder=ChainEnumeration(self._tables, self._order, self.arrangement, most=self.max_chain_length),
+            costs=costs,
+            most=self.max_chain_length,
+            axes=self.axes,
+            beam=self.beam,
+        )
+
     def _write(self, choices: Sequence[Choice]) -> Plan:
-        """Return the plan of some choices."""
         return write_plan(choices, self._order, self.graph, self.devices)
 
     @cached_property
@@ -161,72 +166,10 @@ class Planner:
         return SliceTables(self.graph, self.predictors)
 
     @cached_property
-    def _finder(self) -> ChainFinder:
-        return ChainFinder(self._tables, self._order, self.arrangement, most=self.max_chain_length)
-
-    @cached_property
-    def search(self) -> Search:
-        """Seeks plans, all that they cost in mind."""
-        return self._make_search(self._moves)
-
-    @cached_property
-    def _quick_search(self) -> Search:
-        return self._make_search(self._moves_without_coherence)
-
-    def _make_search(self, moves: TransferCosts) -> Search:
-        return Search(
-            graph=self.graph,
-            order=self._order,
-            finder=self._finder,
-            moves=moves,
-            most=self.max_chain_length,
-            axes=self.axes,
-            beam=self.beam,
-        )
-
-    @cached_property
-    def _moves(self) -> TransferCosts:
-        return find_transfer_costs(self.predictors, self.arrangement)
-
-    @cached_property
-    def _moves_without_coherence(self) -> TransferCosts:
-        return find_transfer_costs(self.predictors, self.arrangement, counts_coherence=False)
-
-    @cached_property
     def _simulator(self) -> Simulator:
-        return Simulator(
-            graph=self.graph,
-            predictors={predictor.info.name: predictor for predictor in self.predictors},
-            tables=self._tables,
-        )
+        by_name = {predictor.info.name: predictor for predictor in self.predictors}
+        return Simulator(graph=self.graph, predictors=by_name, tables=self._tables)
 
 
 def _read_price(plan: Plan) -> float:
     return plan.predicted_us or 0.0
-
-
-def plan_profiled(
-    graph: Graph,
-    *,
-    method: Method,
-    predictors: Sequence[Predictor],
-    arrangement: Arrangement,
-    max_chain_length: int = 8,
-) -> Plan:
-    """Return the fastest plan that a method finds for some devices, with predictions.
-
-    Args:
-        graph: The network.
-        method: `greedy` or `dynamic`.
-        predictors: One for each device, in the order that the plan names them.
-        arrangement: How they share memory.
-        max_chain_length: Most nodes in a chain.
-
-    Raises:
-        PlanError: No devices, or a chain length below 1.
-        ProfileError: A device has no predictor for something in the network.
-        UnsupportedError: A node that no kernel of a device computes.
-    """
-    return Planner(
-        graph=graph, predictors=predictors, arrangement=arrangement, max_chain_length=max_chain_length
-    ).plan(method)

@@ -8,7 +8,7 @@ import numpy as np
 from codl.ir.graph import Graph
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.order import Unit
-from codl.partitioner.states import Choice
+from codl.partitioner.search_state import Choice
 from codl.plan.residency import find_published
 from codl.plan.single import plan_host
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
@@ -18,11 +18,11 @@ from codl.simulator.cut_grid import WHOLE
 def write_plan(
     choices: Sequence[Choice], order: Sequence[Unit], graph: Graph, devices: tuple[str, ...]
 ) -> Plan:
-    """Return the plan of what was chosen for each stretch of a network.
+    """Return the plan of what was chosen for consecutive units of a network.
 
     Args:
-        choices: One stretch after the other.
-        order: The units that positions of stretches are of.
+        choices: In order.
+        order: The units of the network.
         graph: The network.
         devices: Names of the devices.
     """

@@ -17,10 +17,10 @@ from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Coherence, HostCoherence
 from codl.latency.store import SIMULATED
-from codl.partitioner import options
+from codl.partitioner import candidates
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
-from codl.partitioner.states import Choice
+from codl.partitioner.search_state import Choice
 from codl.plan.check import check_plan, find_problems
 from codl.plan.sharing import Sharing, arrange_alike
 from codl.plan.steps import Chain, Host, Plan, Run
@@ -173,14 +173,13 @@ def test_device_that_begins_later_does_less_until_the_first_meeting() -> None:
     assert found.predicted_us < plain.predicted_us
 
 
-@pytest.mark.parametrize("method", Method)
-def test_plans_know_what_caches_have_to_hand_over(method: Method) -> None:
+def test_plans_know_what_cache_to_cache_transfers_cost() -> None:
     graph, arrangement = load("squeezenet"), arrange_alike(Sharing.COHERENT, 2)
     free = make_predictors(meeting_us=5.0)
     dear = make_predictors(meeting_us=5.0, coherence=Coherence(fetch_us=0.03, reclaim_us=0.4))
-    ignorant = Planner(graph=graph, predictors=free, arrangement=arrangement).plan(method)
+    ignorant = Planner(graph=graph, predictors=free, arrangement=arrangement).plan(Method.DYNAMIC)
 
-    found = Planner(graph=graph, predictors=dear, arrangement=arrangement).plan(method)
+    found = Planner(graph=graph, predictors=dear, arrangement=arrangement).plan(Method.DYNAMIC)
 
     priced = price_plan(ignorant, graph, dear, arrangement)
     assert any(isinstance(step, Chain) for step in found.steps)
@@ -229,7 +228,7 @@ def test_estimates_are_close_to_prices(name: str, sharing: Sharing) -> None:
     graph, predictors = load(name), make_predictors(slower=1.3, meeting_us=5.0)
     planner = Planner(graph=graph, predictors=predictors, arrangement=arrange_alike(sharing, 2))
 
-    for choices in planner.search.find_choices(Method.DYNAMIC, 3)[0]:
+    for choices in planner.search.find_choices(Method.DYNAMIC, 3):
         estimate = planner.search.estimate_us(choices)
         price = planner.price(choices).predicted_us
         assert estimate == pytest.approx(price, rel=0.02 if sharing is Sharing.COHERENT else 0.1)
@@ -266,7 +265,7 @@ def test_chain_length_below_one_is_an_error(length: int) -> None:
 def test_dynamic_finds_what_brute_force_finds(
     slower: float, sharing: Sharing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "_BEST_CUTS", 2)
+    monkeypatch.setattr(candidates, "_MOST_CUTS", 2)
     graph = residual_block(height=32, channels=16)
     planner = Planner(
         graph=graph,
@@ -276,7 +275,7 @@ def test_dynamic_finds_what_brute_force_finds(
         beam=64,
     )
 
-    (found, *_) = planner.search.find_choices(Method.DYNAMIC, 1)[0]
+    (found, *_) = planner.search.find_choices(Method.DYNAMIC, 1)
     every = [planner.search.estimate_us(choices) for choices in _list_all(planner, 0)]
 
     assert len(every) > 100
@@ -288,7 +287,7 @@ def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
     if position == len(planner.graph.nodes):
         yield []
         return
-    for batch in planner.search.list_batches(position):
+    for batch in planner.search.list_cuts(position):
         for index in range(len(batch.busy_us)):
             choice = Choice(first=batch.first, last=batch.last, batch=batch, index=index)
             for rest in _list_all(planner, batch.last + 1):
@@ -303,7 +302,7 @@ def test_estimates_are_close_to_prices_where_waiting_itself_takes_nothing() -> N
     arrangement = arrange([profile.info for profile in profiles])
     planner = Planner(graph=load("squeezenet"), predictors=predictors, arrangement=arrangement)
 
-    for choices in planner.search.find_choices(Method.DYNAMIC, 2)[0]:
+    for choices in planner.search.find_choices(Method.DYNAMIC, 2):
         assert planner.search.estimate_us(choices) == pytest.approx(
             planner.price(choices).predicted_us, rel=0.1
         )

@@ -112,7 +112,7 @@ def test_estimates_know_of_pairs(name: str) -> None:
     predictors = make_predictors(meeting_us=1.0)  # kernels are what the estimate is about
     planner = Planner(graph=load(name), predictors=predictors, arrangement=BESIDE)
 
-    (first, *_) = planner.search.find_choices(Method.DYNAMIC, 1)[0]
+    (first, *_) = planner.search.find_choices(Method.DYNAMIC, 1)
 
     assert planner.search.estimate_us(first) == pytest.approx(planner.price(first).predicted_us, rel=0.02)
 
@@ -122,9 +122,9 @@ def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
     planner = Planner(graph=graph, predictors=predictors, arrangement=BESIDE)
     first, last = FusedLaunches(graph, predictors).groups[0].nodes
 
-    (single, pair, *_) = planner.search.list_batches(graph.positions[first.name])
+    (single, pair, *_) = planner.search.list_cuts(graph.positions[first.name])
 
-    behind = planner.search.list_batches(graph.positions[last.name])[0]
+    behind = planner.search.list_cuts(graph.positions[last.name])[0]
     assert (pair.span_us > 1.5 * (single.span_us + behind.span_us)).all()
 
 
@@ -159,9 +159,9 @@ def test_whole_pairs_are_sought_on_each_device() -> None:
     planner = Planner(graph=graph, predictors=PREDICTORS, arrangement=BESIDE)
     first, last = FusedLaunches(graph, PREDICTORS).groups[0].nodes
 
-    (single, pair, *_) = planner.search.list_batches(graph.positions[first.name])
+    (single, pair, *_) = planner.search.list_cuts(graph.positions[first.name])
 
-    behind = planner.search.list_batches(graph.positions[last.name])[0]
+    behind = planner.search.list_cuts(graph.positions[last.name])[0]
     assert (pair.first, pair.last) == (graph.positions[first.name], graph.positions[last.name])
     assert (pair.span_us < single.span_us + behind.span_us).all()
 

@@ -2,12 +2,9 @@
 
 import pytest
 
-from codl.partitioner.ledger import Ledger
-from codl.partitioner.options import make_options
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.sharing import Sharing, arrange_alike
-from codl.simulator.transfers import TensorSizes
 from tests.graphs import residual_block
 from tests.simulator.profiles import make_predictors
 
@@ -25,28 +22,19 @@ def _planner(meeting_us: float, sharing: Sharing) -> Planner:
 @pytest.mark.parametrize("meeting_us", [0.0, 5.0, 50.0])
 def test_nothing_better_is_found_among_all_candidates(meeting_us: float, sharing: Sharing) -> None:
     planner = _planner(meeting_us, sharing)
-    chains = planner.search.finder.find_all()
-    every, _ = planner.search.program.run(chains, planner.search.singles, best=1)
+    search = planner.search
+    chains = search.finder.find_all()
+    heads = {place: [*chains.get(place, ()), search.finder.make_single(place)] for place in search.heads}
+    (every,) = search.program.run(heads, best=1)
 
-    (found, *_) = planner.search.find_choices(Method.DYNAMIC, 1)[0]
+    (found,) = search.find_choices(Method.DYNAMIC, 1)
 
-    assert planner.search.estimate_us(found) == pytest.approx(
-        planner.search.program.find_end_us(every[0]), rel=0.02
-    )
+    assert search.estimate_us(found) == pytest.approx(every.end_us, rel=0.02)
 
 
 def test_fewer_chains_are_followed_where_meetings_take_less() -> None:
     planners = [_planner(meeting_us, Sharing.COHERENT) for meeting_us in (0.0, 1e4)]
 
     counts = [sum(map(len, planner.search.chains.values())) for planner in planners]
-    heads = [
-        make_options(
-            [[one, *each.search.worthy.get(at, ())] for at, one in each.search.singles.items()],
-            Ledger(2, TensorSizes(each.graph).numbers, {}, {}),
-            each.search.limits_us,
-        )
-        for each in planners
-    ]
 
     assert counts[0] < counts[1]
-    assert sum(len(one.owners) for one in heads[0]) < sum(len(one.owners) for one in heads[1])

@@ -8,7 +8,7 @@ import pytest
 from codl.ir.graph import Graph
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.partitioner.chains import ChainBatch
-from codl.partitioner.finder import ChainFinder
+from codl.partitioner.enumeration import ChainEnumeration
 from codl.partitioner.lookup import SliceLookup
 from codl.partitioner.order import order_units
 from codl.plan.shares import share_step
@@ -25,7 +25,7 @@ DEVICES = ("left", "right")
 
 
 def find_chains(graph: Graph, *, axes: tuple[int, ...] | None = None) -> list[ChainBatch]:
-    finder = ChainFinder(
+    finder = ChainEnumeration(
         SliceTables(graph, PREDICTORS), order_units(graph), arrange_alike(Sharing.COHERENT, 2), most=4
     )
     return [batch for batches in finder.find_all(axes).values() for batch in batches]

@@ -1,4 +1,4 @@
-"""What nodes of chains cost beside their slices: copies, publications; and what riding along saves."""
+"""Latencies in chains that differ from those of slices: concatenations, publications, fused launches."""
 
 from collections.abc import Mapping
 from math import prod
@@ -8,7 +8,7 @@ import numpy as np
 from codl.ir.graph import Node
 from codl.ir.ops import Concat
 from codl.partitioner.chains import Reading
-from codl.partitioner.stretches import Entry
+from codl.partitioner.growing import NextOperator
 from codl.plan.sharing import Arrangement, Sharing
 from codl.simulator.arrays import Floats
 from codl.simulator.cut_grid import WHOLE
@@ -16,39 +16,39 @@ from codl.simulator.fused import FusedGroup
 from codl.simulator.slices import SliceTables
 
 
-class Extras:
-    """Changes what nodes take by what their chains are like.
+class SpecialCosts:
+    """Changes latencies of operators by what their chains are like.
 
     Args:
-        tables: What slices take.
+        tables: Of the network.
         place: Position of each node.
         arrangement: How the devices share memory.
     """
 
     def __init__(self, tables: SliceTables, place: Mapping[str, int], arrangement: Arrangement) -> None:
-        self._tables, self._graph, self._pairs, self._place = tables, tables.graph, tables.fused, place
+        self._tables, self._graph, self._fused, self._place = tables, tables.graph, tables.fused, place
         self._parts: dict[int, Floats] = {}
         self._bandwidths = tables.bandwidths
         self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
         self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
     def changes(self, node: Node) -> bool:
-        """Return whether a node of this operator_class may cost anything else than its slices."""
-        return isinstance(node.op, Concat) or node.name in self._pairs.by_rider
+        """Return whether the latency of an operator may change."""
+        return isinstance(node.op, Concat) or node.name in self._fused.by_rider
 
-    def change(self, entry: Entry, taken: Floats) -> Floats:
-        """Return [candidate, device, 2] what a node costs.
+    def change(self, entry: NextOperator, taken: Floats) -> Floats:
+        """Return [candidate, device, 2] the latency of an operator in its chain, and memory's part of it.
 
         Args:
-            entry: The node.
-            taken: [candidate, device, 2] What its slices take.
+            entry: The operator.
+            taken: [candidate, device, 2] Latency of its slices.
         """
-        if isinstance(entry.member.node.op, Concat):
+        if isinstance(entry.operator.node.op, Concat):
             return self._copy_inputs(entry, taken)
         return self._ride(entry, taken)
 
     def publish(self, size_bytes: int, length: int, need: Reading, own: Reading) -> Floats:
-        """Return [candidate, device, 2] what copies take where more is computed than a device's own part.
+        """Return [candidate, device, 2] latency of copies where more is computed than a device's own part.
 
         Args:
             size_bytes: Of the tensor.
@@ -63,14 +63,14 @@ class Extras:
         found[:, :, 0] = np.where(is_more & (part > 0), moved + self._launch_us, 0.0)
         return found
 
-    def _copy_inputs(self, entry: Entry, taken: Floats) -> Floats:
+    def _copy_inputs(self, entry: NextOperator, taken: Floats) -> Floats:
         """Return what a concatenation costs as long as its inputs come from outside the chain.
 
-        An input that lies where the output does, both private or both published, is not copied. The stretch
-        notes by how much the cost changes when an input becomes private. Devices with memory of their own
+        An input that lies where the output does, both private or both published, is not copied. The chain
+        notes how its latency changes when an input becomes private. Devices with memory of their own
         have one place for both, but where others send them parts of the output nothing may lie inside it.
         """
-        node, copies = entry.member.node, entry.stretch.copies
+        node, copies = entry.operator.node, entry.chain.copies
         apart = np.zeros_like(taken)
         if self._is_discrete.any():
             is_discrete = self._is_discrete[None, :, None]
@@ -82,38 +82,38 @@ class Extras:
             copies[name] = copies.get(name, 0.0) + (part if entry.is_published else -part)
         return apart if entry.is_published else taken
 
-    def _ride(self, entry: Entry, taken: Floats) -> Floats:
-        """Return what a node takes that may ride along with another one of the chain.
+    def _ride(self, entry: NextOperator, taken: Floats) -> Floats:
+        """Return the latency of an operator that may be a rider of a fused launch of the chain.
 
-        Whether one rides along that stands behind the other is seen when that becomes part of the stretch,
-        which notes by how much the cost changes then.
+        For a rider at the end of its group that is seen when the main operator becomes part of the chain:
+        the chain notes how the latency changes then.
         """
-        node, pairs, stretch = entry.member.node, self._pairs, entry.stretch
-        for group in pairs.by_rider.get(node.name, ()):
+        node, fused, chain = entry.operator.node, self._fused, entry.chain
+        for group in fused.by_rider.get(node.name, ()):
             changed = self._save(group, taken)
             if node is group.last:
-                known = stretch.copies.get(group.main.output, 0.0)
-                stretch.copies[group.main.output] = known + (changed - taken)
-            elif not entry.is_published and self._place[group.last.name] <= stretch.last:
+                known = chain.copies.get(group.main.output, 0.0)
+                chain.copies[group.main.output] = known + (changed - taken)
+            elif not entry.is_published and self._place[group.last.name] <= chain.last:
                 taken = changed
         return taken
 
     def _save(self, group: FusedGroup, taken: Floats) -> Floats:
-        """Return what a node takes that rides along with others of a group.
+        """Return the latency of a rider of a fused group.
 
-        Where a profile knows what the whole group takes, slices of riders take their part of what that is
-        more than its main node alone.
+        Where a profile has a model of the fused kernel, riders share what it takes longer than the main
+        operator alone.
         """
-        changed = self._pairs.ride(taken, group.devices)
+        changed = self._fused.ride(taken, group.devices)
         part = self._parts.get(id(group))
         if part is None:
             part = self._parts[id(group)] = self._find_part(group)
         return np.where(np.isnan(part)[:, None], changed, taken * part[:, None])
 
     def _find_part(self, group: FusedGroup) -> Floats:
-        """Return [device] what riders take riding along over what they take by themselves, where known."""
+        """Return [device] latency of the riders over their latency alone; NaN without a model."""
         unknown = np.full(len(self._launch_us), np.nan)
-        known = self._pairs.find_whole_us(group, unknown)
+        known = self._fused.find_whole_us(group, unknown)
         main = self._tables.find(group.main).whole[:, 0]
         rest = sum(self._tables.find(node).whole[:, 0] for node in group.nodes if node is not group.main)
         return np.asarray(np.maximum(known - main, 0.0) / np.maximum(rest, 1e-9))
