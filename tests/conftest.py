@@ -7,7 +7,6 @@ default, the same one each time. All of them run with `-m "heavy or not heavy"`.
 import os
 from collections import defaultdict
 from hashlib import blake2s
-from pathlib import Path
 
 import pytest
 
@@ -25,8 +24,12 @@ from codl.devices.opencl import Device, open_devices  # noqa: E402
 from codl.devices.probe import find_fault  # noqa: E402
 from tests.exactness import DEVICES  # noqa: E402
 
-SAMPLES = {"kernels": (2, 25), "executor": (2, 4)}
-"""By room, how many cases of a test on a device run at least, and of how many cases one runs."""
+SAMPLES = {
+    "tests/kernels/": (2, 25),
+    "tests/executor/": (2, 4),
+    "tests/catalog/test_table.py::test_compiles_alone": (2, 6),
+}
+"""By how ids of tests begin: how many cases of a test on a device run at least, and of how many one runs."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,11 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is more than a sample as heavy."""
     groups: dict[tuple[str, str, object], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        room = item.path.relative_to(Path(__file__).parent).parts[0]
-        if room in SAMPLES and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            groups[room, item.nodeid.partition("[")[0], item.callspec.params.get("device")].append(item)
-    for (room, _, _), cases in groups.items():
-        least, sampled = SAMPLES[room]
+        start = next((start for start in SAMPLES if item.nodeid.startswith(start)), None)
+        if start is not None and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            groups[start, item.nodeid.partition("[")[0], item.callspec.params.get("device")].append(item)
+    for (start, _, _), cases in groups.items():
+        least, sampled = SAMPLES[start]
         cases.sort(key=lambda item: blake2s(item.nodeid.encode()).digest())
         for item in cases[max(least, len(cases) // sampled) :]:
             item.add_marker("heavy")
