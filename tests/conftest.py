@@ -24,26 +24,29 @@ from codl.devices.opencl import Device, open_devices  # noqa: E402
 from codl.devices.probe import find_fault  # noqa: E402
 from tests.exactness import DEVICES  # noqa: E402
 
-SAMPLES = {
-    "tests/kernels/": (2, 25),
-    "tests/executor/": (2, 4),
-    "tests/catalog/test_table.py::test_compiles_alone": (2, 6),
-}
-"""By how ids of tests begin: how many cases of a test on a device run at least, and of how many one runs."""
+SAMPLES = {"tests/kernels/": 40, "tests/executor/": 6, "tests/catalog/test_table.py::test_compiles_alone": 25}
+"""By how ids of tests begin: of how many cases of a test one runs."""
+_LEAST_CASES = 3
+"""Of a test, that run at least."""
+_NETWORKS = ("mobilenet_v2", "fast_style_transfer")
+"""Of the networks that tests have as a parameter, those that count as a sample."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is more than a sample as heavy."""
-    groups: dict[tuple[str, str, object], list[pytest.Item]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
         start = next((start for start in SAMPLES if item.nodeid.startswith(start)), None)
-        if start is not None and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            groups[start, item.nodeid.partition("[")[0], item.callspec.params.get("device")].append(item)
-    for (start, _, _), cases in groups.items():
-        least, sampled = SAMPLES[start]
+        if start is None or not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        if item.callspec.params.get("network", _NETWORKS[0]) in _NETWORKS:
+            groups[start, item.nodeid.partition("[")[0]].append(item)
+        else:
+            item.add_marker("heavy")
+    for (start, _), cases in groups.items():
         cases.sort(key=lambda item: blake2s(item.nodeid.encode()).digest())
-        for item in cases[max(least, len(cases) // sampled) :]:
+        for item in cases[max(_LEAST_CASES, len(cases) // SAMPLES[start]) :]:
             item.add_marker("heavy")
 
 
