@@ -96,7 +96,6 @@ def test_neighbours_are_reported_as_they_are_kept(
     if len(infos) < 2:
         pytest.skip("one device")
     measure_little(monkeypatch)
-    monkeypatch.setattr("codl.cli.profiling._LOOKS", 1)
 
     assert (
         main(["profile", "--devices", ",".join(info.name for info in infos), "--budget", "2s", "--json"]) == 0
@@ -190,6 +189,7 @@ def test_stale_learns_rows_over_several_nodes_that_came_later(
     save_profile(
         replace(old, rows={name: row for name, row in old.rows.items() if name != later}), user_path(info)
     )
+    monkeypatch.setattr("codl.cli.profiling.LEAST_SECONDS", 1.0)
     monkeypatch.setattr("codl.cli.profiling.load_workload", tuple)
     monkeypatch.setattr("codl.cli.profiling.load_pairs", lambda: tuple(pairs))
 
