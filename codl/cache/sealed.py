@@ -176,7 +176,7 @@ def _read_header(path: Path, mapped: mmap.mmap, key: str) -> Mapping[str, Any]:
     header = mapped[begin : begin + int(words[3])]
     if hashlib.sha256(header).hexdigest() != words[2]:
         raise CacheError(f"{path}: its header is not what was written; remove it")
-    told = _parse_header(header, len(mapped))
+    told = _parse_header(header)
     if told is None:
         raise CacheError(f"{path}: its header describes no arrays of this file; remove it")
     if told["key"] != key:
@@ -186,16 +186,17 @@ def _read_header(path: Path, mapped: mmap.mmap, key: str) -> Mapping[str, Any]:
     return told
 
 
-def _parse_header(header: bytes, size: int) -> Mapping[str, Any] | None:
-    """Return what a header says, None unless it has all fields and its arrays lie inside the file."""
+def _parse_header(header: bytes) -> Mapping[str, Any] | None:
+    """Return what a header says, None unless it has all fields and its arrays lie in the size it states."""
     try:
         told = json.loads(header)
     except (ValueError, RecursionError):
         return None
     if not isinstance(told, dict) or not {"key", "bytes", "about", "arrays"} <= told.keys():
         return None
-    about, arrays = told["about"], told["arrays"]
-    is_sound = isinstance(about, dict) and all(isinstance(text, str) for text in about.values())
+    about, arrays, size = told["about"], told["arrays"], told["bytes"]
+    is_sound = type(size) is int and isinstance(about, dict)
+    is_sound = is_sound and all(isinstance(text, str) for text in about.values())
     is_sound = is_sound and isinstance(arrays, dict) and all(_lies_in(one, size) for one in arrays.values())
     return told if is_sound else None
 
