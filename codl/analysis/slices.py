@@ -66,19 +66,18 @@ def predict_slices(
 
 def list_estimated(plan: Plan, graph: Graph, predictors: Sequence[Predictor]) -> list[str]:
     """Return the operators of which some device of a plan runs a kernel without a latency model."""
-    known = {predictor.info.name: predictor for predictor in predictors}
-    return [
-        name
-        for step in plan.steps
-        if not isinstance(step, Host)
-        for name in step_nodes(step)
-        for node in (graph.nodes_by_name[name],)
-        if any(
-            not one.is_known(one.choose(node, graph).implementation.name)
-            for device in ([step.device] if isinstance(step, Run) else plan.devices)
-            if (one := known.get(device)) is not None
-        )
-    ]
+    found = []
+    for step in plan.steps:
+        if isinstance(step, Host):
+            continue
+        devices = (step.device,) if isinstance(step, Run) else plan.devices
+        users = [one for one in predictors if one.info.name in devices]
+        for name in step_nodes(step):
+            node = graph.nodes_by_name[name]
+            kernels = ((one, one.choose(node, graph).implementation.name) for one in users)
+            if not all(one.is_known(kernel) for one, kernel in kernels):
+                found.append(name)
+    return found
 
 
 def _find_repeated_share(name: str, step: Sequence[Share], graph: Graph) -> float:

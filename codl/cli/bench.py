@@ -191,6 +191,6 @@ def _print_report(report: Mapping[str, Any]) -> None:
         low, high = ratio["ci90"]
         print_line(f"{name}  {ratio['median']:.3f}  [{low:.3f}, {high:.3f}]")
     print_line(f"max relative error  {report['max_relative_error']:.2e}")
-    print_line(f"a/a is {CONTROL_SUFFIX}, a second measurement of the same row, over the first: the noise")
+    print_line(f"a/a is a row over its second measurement, {CONTROL_SUFFIX}: the noise")
     if abs(report["ratios"]["a/a"]["median"] - 1) > _QUIET:
         print_message("note: the machine is not quiet (a/a); differences as small as that are noise")

@@ -58,12 +58,12 @@ def _verify(*, is_json: bool) -> int:
 
 
 def _clear(*, is_json: bool) -> int:
-    is_used = is_kept_folder_used()
-    drivers = [path for path in _find_driver_folders() if not (is_used and path == kept_folder())]
-    size = sum(entry["bytes"] for entry in _find_entries())
-    if is_used:
-        size -= sum(file.lstat().st_size for file in kept_folder().rglob("*") if file.is_file())
-        print_message(f"note: {kept_folder()} stays: a process that runs uses it")
+    used = {kept_folder()} if is_kept_folder_used() else set()
+    drivers = [path for path in _find_driver_folders() if path not in used]
+    stays = {path.name for path in used}
+    size = sum(e["bytes"] for e in _find_entries() if not (e["cache"] == _DRIVERS and e["entry"] in stays))
+    for path in used:
+        print_message(f"note: {path} stays: a process that runs uses it")
     count = sum(folder.clear() for folder in FOLDERS)
     for path in drivers:
         shutil.rmtree(path, ignore_errors=True)

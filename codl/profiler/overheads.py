@@ -15,7 +15,7 @@ from codl.devices.memory import HostCopy, count_runs, place_host, place_in, plac
 from codl.devices.opencl import Device
 from codl.devices.script import Call, play
 from codl.devices.stopwatch import SECONDS_PER_NS, Stopwatch, count_ns
-from codl.devices.timing import interleave
+from codl.devices.timing import Row, interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
 from codl.latency.linear import LinearModel
@@ -45,8 +45,6 @@ _COPIES = (
 )
 """(tensor, part of it that is copied): slabs of rows, which lie together, and of channels, which do not."""
 _US = 1e6
-
-Row = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

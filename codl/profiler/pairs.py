@@ -100,10 +100,8 @@ def _measure_slowdowns(stopwatches: Sequence[Stopwatch], *, seconds: float) -> t
         return max(1.0, with_other / alone)
 
     def tabulate(own: int) -> Slowdown:
-        (calm, mixed), (disturbed, both) = (
-            [compare(own, kind, beside) for beside in _KINDS] for kind in _KINDS
-        )
-        return (calm, mixed), (disturbed, both)
+        (aa, am), (ma, mm) = ([compare(own, kind, beside) for beside in _KINDS] for kind in _KINDS)
+        return (aa, am), (ma, mm)
 
     return tabulate(0), tabulate(1)
 

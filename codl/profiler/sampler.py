@@ -108,10 +108,8 @@ class _Entry:
     prepared: PreparedCase
     memory_bytes: float
     """As `count_memory_bytes` says."""
-    seconds: list[float] = field(default_factory=list)
-    """Of each round."""
     ratios: list[dict[str, float]] = field(default_factory=list)
-    """Of the same, over each reference in the same round."""
+    """By round, its time over that of each reference in the same round."""
 
 
 class Sampler:
@@ -182,19 +180,19 @@ class Sampler:
 
     def _play_round(self, entries: Sequence[_Entry]) -> None:
         """Read each case once, and the references now and then."""
-        references = []
+        references, seconds = [], []
         with attentive_host():
             for place, entry in enumerate(entries):
                 if place % _REFERENCE_EVERY == 0:
                     references.append(self._references.read())
-                entry.seconds.append(entry.prepared.read())
+                seconds.append(entry.prepared.read())
             references.append(self._references.read())
         medians = {
             name: float(np.median([one[name] for one in references])) for name in self._references.calls
         }
         self._read.append(medians)
-        for entry in entries:
-            entry.ratios.append({name: entry.seconds[-1] / taken for name, taken in medians.items()})
+        for entry, own in zip(entries, seconds, strict=True):
+            entry.ratios.append({name: own / taken for name, taken in medians.items()})
 
     def _make_sample(self, entry: _Entry) -> Sample:
         case = entry.task.case
