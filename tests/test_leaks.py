@@ -104,7 +104,7 @@ def _find_memory_growth(data: bytes, feeds: dict[str, Any], count: int) -> Itera
 def find_growth_apart(data: bytes, feeds: dict[str, Any], *, warmup: int, count: int) -> list[str]:
     """Return what `find_growth` does in a new process, whose memory holds nothing of other tests.
 
-    glibc gives each thread that compiles an arena of its own, which swing by 20 MiB: there it has one for all.
+    All its threads share one arena: glibc's own for each that compiles swing by 20 MiB.
     """
     with (
         pytest.MonkeyPatch.context() as patch,

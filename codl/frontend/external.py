@@ -56,7 +56,7 @@ def load_external_data(
                 )
             _fill_from_memory(tensor, label, memory)
         load_external_data_for_model(proto, str(Path() if path is None else path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+    except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:  # of C++ as well
         raise ModelError(
             f"{label}: got {' '.join(str(error).split())}, expected the external weights beside the model; "
             "copy them there"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codl.errors import ModelError
+from codl.errors import ModelError, UnsupportedError
 from codl.frontend.binding import Shapes, Values, bind, find_shapes
 from codl.frontend.bounds import check_elements, check_expansion
 from codl.frontend.external import NOTHING, InMemory
@@ -14,7 +14,7 @@ from codl.frontend.host import settle
 from codl.frontend.reader import Argument, Source, name_model, read_source
 from codl.frontend.refusal import RefusedError
 from codl.frontend.simplify import simplify
-from codl.frontend.structure import check_structure
+from codl.frontend.structure import check_structure, sort_nodes
 from codl.frontend.tiling import mark_tiles
 from codl.frontend.translate import translate
 from codl.frontend.validity import check_nodes
@@ -114,13 +114,14 @@ def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) 
     bind(source, shapes=shapes, initializers=initializers)
     try:
         check_structure(source)
+        sort_nodes(source.proto.graph)
         check_nodes(source)
         graph = translate(simplify(source), label=source.label, limits=source.limits)
         check_shapes(graph)
         graph = settle(mark_tiles(fuse(graph)))
     except UnicodeDecodeError as error:
         raise _no_text(source.label, error) from error
-    except RefusedError as refusal:
+    except (RefusedError, UnsupportedError) as refusal:
         graph = leave_whole(source, refusal, shapes=shapes, initializers=initializers)
     check_graph(graph)
     return graph

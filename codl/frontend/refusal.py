@@ -1,14 +1,21 @@
-"""What another library said no to: ONNX Runtime, or ONNX's shape inference."""
+"""What stands against a model here, though ONNX Runtime may run it as it is declared."""
 
 from codl.errors import ModelError
 
 
 class RefusedError(ModelError):
-    """A library refuses what codl made of a model; ONNX Runtime may run the model as it is declared."""
+    """A model that codl cannot prepare: by ONNX's rules, or since a library refuses what codl made of it."""
 
-    def __init__(self, label: str, *, who: str, error: Exception) -> None:
-        self.reason = f"{who} refuses it ({' '.join(str(error).split())})"
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
         """For people, without the model and without advice."""
-        super().__init__(
-            f"{label}: got a model, but {self.reason}, expected a valid one; correct or export it again"
+
+    @classmethod
+    def by(cls, library: str, error: Exception, *, label: str) -> "RefusedError":
+        """Return the error of a model that a library refuses."""
+        reason = f"{library} refuses it ({' '.join(str(error).split())})"
+        return cls(
+            f"{label}: got a model, but {reason}, expected a valid one; correct or export it again",
+            reason=reason,
         )

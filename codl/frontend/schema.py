@@ -10,6 +10,7 @@ from onnx import AttributeProto
 from codl.errors import ModelError, UnsupportedError
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import DEFAULT_DOMAINS, Source
+from codl.frontend.refusal import RefusedError
 
 _RUNTIME_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview", "ai.onnx.training", "ai.onnx.preview.training")
 _RUNTIME_VENDORS = ("com.microsoft", "com.ms", "org.pytorch")
@@ -53,19 +54,29 @@ def check_operator_sets(source: Source) -> None:
 
 def find_schema_problems(node: OnnxNode) -> Iterator[str]:
     """Yield one sentence for each attribute or argument that the operator's schema does not have."""
-    proto = node.proto
-    if proto.domain not in DEFAULT_DOMAINS:
-        return
-    schema = node.schema
-    if schema is None or schema.deprecated:
-        yield node.sentence(
-            got=f"operator {proto.op_type or 'without a type'}",
-            expected=f"one that opset {node.opset} has",
-            remedy=_REMEDY,
+    if node.proto.domain in DEFAULT_DOMAINS and not _is_unknown(node):
+        yield from _find_attribute_problems(node, node.schema)
+        yield from _find_argument_problems(node, node.schema)
+
+
+def check_known(node: OnnxNode) -> None:
+    """Raise if ONNX has no such operator at the model's opset.
+
+    ONNX Runtime has some that ONNX dropped, and some before ONNX had them, such as LayerNormalization.
+
+    Raises:
+        RefusedError: It has none; ONNX Runtime may.
+    """
+    if node.proto.domain in DEFAULT_DOMAINS and _is_unknown(node):
+        got, expected = f"operator {node.op_type or 'without a type'}", f"one that opset {node.opset} has"
+        raise RefusedError(
+            node.sentence(got=got, expected=expected, remedy=_REMEDY),
+            reason=f"node {node.name!r}: got {got}, expected {expected}",
         )
-        return
-    yield from _find_attribute_problems(node, schema)
-    yield from _find_argument_problems(node, schema)
+
+
+def _is_unknown(node: OnnxNode) -> bool:
+    return node.schema is None or node.schema.deprecated
 
 
 def _find_attribute_problems(node: OnnxNode, schema: Any) -> Iterator[str]:

@@ -143,7 +143,7 @@ class _Inference:
         try:
             return onnx.shape_inference.infer_shapes(part, data_prop=follows_values).graph.value_info
         except INFERENCE_ERRORS as error:
-            raise RefusedError(self._label, who="ONNX shape inference", error=error) from error
+            raise RefusedError.by("ONNX shape inference", error, label=self._label) from error
 
     def _record(self, found: Iterable[Any], *, of: Container[str] | None = None) -> None:
         for value in found:

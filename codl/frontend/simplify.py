@@ -48,7 +48,7 @@ def simplify(source: Source) -> Any:
         ) from error
     except Exception as error:  # ONNX Runtime's errors have no common base but this one
         if type(error).__module__.startswith(onnxruntime.__name__):
-            raise RefusedError(source.label, who="ONNX Runtime", error=error) from error
+            raise RefusedError.by("ONNX Runtime", error, label=source.label) from error
         raise HostError(
             f"{source.label}: got {' '.join(str(error).split()) or type(error).__name__} while ONNX Runtime "
             "simplified the model, expected none; free memory and load it again"

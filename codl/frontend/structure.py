@@ -1,7 +1,7 @@
-"""Problems of a model's wiring: names without a producer, two producers, cycles, unsorted nodes."""
+"""Problems of a model's wiring: names without a producer, two producers, cycles; the order of its nodes."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -36,7 +36,6 @@ def find_structure_problems(source: Source) -> Iterator[str]:
             "expected none; export the model again"
         )
         return
-    known = set(given)
     for node in nodes:
         for name in find_reads(node.proto):
             if name not in written:
@@ -45,13 +44,25 @@ def find_structure_problems(source: Source) -> Iterator[str]:
                     expected="a node's output, an input or an initializer",
                     remedy="export the model again",
                 )
-            elif name not in known:
-                yield node.sentence(
-                    got=f"input {name!r} that a later node writes",
-                    expected="nodes in topological order",
-                    remedy="sort the nodes",
-                )
-        known.update(node.outputs)
+
+
+def sort_nodes(graph: Any) -> None:
+    """Bring the nodes of a sound `onnx.GraphProto` into topological order, unless they are in one."""
+    waits = _find_waits(graph.node)
+    if all(max(before, default=-1) < index for index, before in waits.items()):
+        return
+    nodes = [graph.node[index] for index in TopologicalSorter(waits).static_order()]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _find_waits(nodes: Sequence[Any]) -> dict[int, set[int]]:
+    """Return for each node, by its place, the places of the nodes that it reads from."""
+    producers = {o: index for index, node in enumerate(nodes) for o in node.output if o}
+    return {
+        index: {producers[name] for name in find_reads(node) if name in producers}
+        for index, node in enumerate(nodes)
+    }
 
 
 def _given_names(graph: Any) -> Counter[str]:
@@ -73,13 +84,8 @@ def find_reads(node: Any) -> Iterator[str]:
 
 def _find_cycle(nodes: list[OnnxNode]) -> list[str]:
     """Return the names of nodes that wait for each other, the first again at the end; empty where none do."""
-    producers = {o: index for index, node in enumerate(nodes) for o in node.outputs}
-    waits = {
-        index: {producers[name] for name in find_reads(node.proto) if name in producers}
-        for index, node in enumerate(nodes)
-    }
     try:
-        TopologicalSorter(waits).prepare()
+        TopologicalSorter(_find_waits([node.proto for node in nodes])).prepare()
     except CycleError as error:
         return [nodes[index].name for index in error.args[1]]
     return []

@@ -9,18 +9,25 @@ from codl.frontend.demands import Shapes, find_node_problems
 from codl.frontend.initializers import find_initializer_problems
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.reader import Source
-from codl.frontend.schema import check_operator_sets, find_schema_problems
+from codl.frontend.schema import check_known, check_operator_sets, find_schema_problems
 from codl.frontend.shapes import infer_shapes
 
 
 def check_nodes(source: Source) -> None:
-    """Raise `ModelError` with what ONNX does not allow of nodes, weights and shapes, or return silently."""
+    """Raise `ModelError` with what ONNX does not allow of nodes, weights and shapes, or return silently.
+
+    Raises:
+        RefusedError: An operator that ONNX does not have; ONNX Runtime may.
+        ModelError: Anything else.
+    """
     top = source.proto.graph
     check_operator_sets(source)
     _raise_any(find_initializer_problems(source))
     inner = [_nodes(source, _walk(function.node)) for function in source.proto.functions]
     nodes = _nodes(source, _walk(top.node))
     _raise_any(problem for node in nodes for problem in find_schema_problems(node))
+    for node in nodes:
+        check_known(node)
     weights = {tensor.name: tuple(tensor.dims) for tensor in top.initializer}
     every = [*nodes, *(node for body in inner for node in body)]
     _raise_any(problem for node in every for problem in find_node_problems(node, weights))

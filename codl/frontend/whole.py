@@ -3,6 +3,7 @@
 import onnxruntime
 from google.protobuf.message import EncodeError
 
+from codl.errors import UnsupportedError
 from codl.frontend.binding import Shapes, Values, bind
 from codl.frontend.reader import Source
 from codl.frontend.refusal import RefusedError
@@ -13,7 +14,11 @@ _GROUP = "host/1"
 
 
 def leave_whole(
-    source: Source, refusal: RefusedError, *, shapes: Shapes, initializers: Values | None
+    source: Source,
+    refusal: RefusedError | UnsupportedError,
+    *,
+    shapes: Shapes,
+    initializers: Values | None,
 ) -> Graph:
     """Return a graph of a single host call: the model, with its dimensions as open as it declares them.
 
@@ -26,7 +31,7 @@ def leave_whole(
         initializers: What takes the place of initializers.
 
     Raises:
-        RefusedError: ONNX Runtime refuses the model as declared, too; it is ``refusal``.
+        RefusedError, UnsupportedError: ONNX Runtime refuses the model as declared, too; it is ``refusal``.
     """
     declared = {argument.name: argument.shape if argument.has_rank else None for argument in source.inputs}
     bind(source, shapes=declared, initializers=initializers)
@@ -36,6 +41,7 @@ def leave_whole(
         raise refusal from None
     if not _is_accepted(content):
         raise refusal
+    reason = refusal.reason if isinstance(refusal, RefusedError) else str(refusal)
     inputs = tuple(argument.name for argument in source.inputs)
     outputs = {name: f"{name}/copy" if name in inputs else name for name in source.outputs}
     types = {argument.name: argument.type for argument in source.inputs}
@@ -61,7 +67,7 @@ def leave_whole(
             _GROUP: HostModel(
                 content=content,
                 operators=tuple(node.op_type for node in source.proto.graph.node),
-                reasons=(f"as a whole: {refusal.reason}",),
+                reasons=(f"as a whole: {reason}",),
             )
         },
     )

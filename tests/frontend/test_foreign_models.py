@@ -75,6 +75,22 @@ class TestOperatorSets:
 
         assert f"node 'n' ({op_type}): got operator {op_type}, expected one that opset {opset} has" in text
 
+    @pytest.mark.parametrize("op_type", ["LayerNormalization", "ThresholdedRelu"])
+    def test_leaves_a_model_with_what_onnx_runtime_knew_earlier_to_it(self, op_type: str) -> None:
+        weights = {"w": np.ones(4, np.float32)} if op_type == "LayerNormalization" else {}
+        graph = load_graph(model(op_type, opset=9, **weights).SerializeToString())
+
+        assert [part.operators for part in graph.host_models.values()] == [(op_type,)]
+
+
+class TestOrder:
+    def test_nodes_may_come_in_any_order(self) -> None:
+        built = model("Relu")
+        built.graph.node.insert(0, node("Tanh", ["y"], ["late"]))
+        built.graph.output[0].name = "late"
+
+        assert [n.name for n in load_graph(built.SerializeToString()).nodes] == ["n", "late"]
+
 
 class TestInitializers:
     def built(self) -> Any:

@@ -251,13 +251,6 @@ class TestWiring:
         assert "'second'" in text
         assert "'start'" not in text
 
-    def test_names_a_node_that_reads_what_a_later_one_writes(self, tmp_path: Path) -> None:
-        nodes = [node("Relu", ["a"], ["y"], name="late"), node("Relu", ["x"], ["a"], name="early")]
-
-        text = message(make_model(nodes, inputs={"x": [2]}).SerializeToString(), tmp_path)
-
-        assert "node 'late' (Relu): got input 'a' that a later node writes" in text
-
     def test_names_an_input_that_nothing_provides(self, tmp_path: Path) -> None:
         model = make_model([node("Add", ["x", "q"], ["y"], name="sum")], inputs={"x": [2]})
 

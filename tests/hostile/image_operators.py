@@ -62,7 +62,8 @@ def pool(op_type: str) -> Add:
             found["ceil_mode"] = int(sketch.flip())
         if op_type == "AveragePool" and sketch.flip(0.3):
             found["count_include_pad"] = 1
-        kernel = sketch.shape(axes, largest=3)
+        lengths = sketch.values[x].shape[2:]
+        kernel = [min(pair) for pair in zip(sketch.shape(axes, largest=3), lengths, strict=True)]
         if op_type == "MaxPool" and sketch.flip(0.15):
             return sketch.add_all(op_type, [x], 2, kernel_shape=kernel, **found)
         return sketch.add(op_type, [x], kernel_shape=kernel, **found)

@@ -38,6 +38,7 @@ FAULTS = ("wrong", "alone", "picky", "foreign", "crash", "time", "memory")
 OUTCOMES: Mapping[str, str] = {
     "right": "the numbers of ONNX Runtime, or of ONNX's reference where that refuses",
     "refused": "a CodlError, where ONNX Runtime refuses too",
+    "unjudged": "numbers, where neither ONNX Runtime nor ONNX's reference has any",
     "unstable": "other numbers, as ONNX Runtime has for inputs that differ in the seventh digit",
     "alone": "numbers, where ONNX Runtime refuses and ONNX's reference has others",
     "picky": "a CodlError, where ONNX Runtime runs",
@@ -100,9 +101,10 @@ def judge(case: Case, model: str | bytes, outcome: Outcome, outputs: Sequence[An
     try:
         names, wanted = run_onnxruntime(model, case.feeds)
     except Exception as error:  # its errors have no common base but this one
-        if outcome.kind != "right" or is_right_by_reference(case, outputs):
+        if outcome.kind != "right":
             return outcome
-        return Outcome(kind="alone", text=f"{type(error).__name__}: {error}"[:400])
+        text = f"{type(error).__name__}: {error}"[:400]
+        return Outcome(kind=compare_with_reference(case, model, outputs), text=text)
     if outcome.kind == "refused":
         return Outcome(kind="picky", text=outcome.text)
     if outcome.kind != "right":
@@ -123,14 +125,16 @@ def judge(case: Case, model: str | bytes, outcome: Outcome, outputs: Sequence[An
     return Outcome(kind="unstable" if is_noise else "wrong", text=text)
 
 
-def is_right_by_reference(case: Case, outputs: Sequence[Any]) -> bool:
-    """Return whether ONNX's own evaluator finds the same numbers."""
+def compare_with_reference(case: Case, model: str | bytes, outputs: Sequence[Any]) -> str:
+    """Return the kind of outcome by the numbers of ONNX's own evaluator."""
     try:
-        wanted = ReferenceEvaluator(onnx.ModelProto.FromString(case.content)).run(None, dict(case.feeds))
+        proto = onnx.load(model) if isinstance(model, str) else onnx.ModelProto.FromString(model)
+        wanted = ReferenceEvaluator(proto).run(None, dict(case.feeds))
     except Exception:  # it is made of numpy, which raises anything
-        return False
+        return "unjudged"
     pairs = zip(outputs, wanted, strict=False)
-    return len(outputs) == len(wanted) and all(find_error(*p, case.spreads_nan) <= 1.0 for p in pairs)
+    is_right = len(outputs) == len(wanted) and all(find_error(*p, case.spreads_nan) <= 1.0 for p in pairs)
+    return "right" if is_right else "alone"
 
 
 def run_onnxruntime(

@@ -27,11 +27,12 @@ def pointwise(op_type: str, **ranges: tuple[float, float]) -> Add:
 
 
 def binary(op_type: str, dtype: Any = np.float32) -> Add:
-    """Return what adds a function of two tensors that broadcast."""
+    """Return what adds a function of two tensors that broadcast; the slope of a PRelu is never the larger."""
 
     def add(sketch: Sketch) -> Any:
         a = sketch.pick(dtype=dtype)
-        return sketch.add(op_type, [a, partner(sketch, a)] if sketch.flip(0.8) else [partner(sketch, a), a])
+        is_first = sketch.flip(0.8) or op_type == "PRelu"
+        return sketch.add(op_type, [a, partner(sketch, a)] if is_first else [partner(sketch, a), a])
 
     return add
 

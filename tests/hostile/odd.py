@@ -23,7 +23,8 @@ def list_outputs_twice(model: onnx.ModelProto, _: Sketch) -> None:
 
 def return_input(model: onnx.ModelProto, sketch: Sketch) -> None:
     """Return an input as it is."""
-    model.graph.output.append(describe(*next(iter(sketch.feeds.items()))))
+    for name, value in list(sketch.feeds.items())[:1]:
+        model.graph.output.append(describe(name, value))
 
 
 def return_initializer(model: onnx.ModelProto, sketch: Sketch) -> None:
