@@ -7,7 +7,7 @@ after `codl.plan.check.check_plan` has found no problem in it.
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from codl.errors import PlanError
@@ -46,7 +46,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values; every step has its nodes, axis, cuts and times."""
-        return {**asdict(self), "steps": [_step_values(step) for step in self.steps]}
+        memory = [_values(one) for one in self.memory]
+        return {**_values(self), "memory": memory, "steps": [_step_values(step) for step in self.steps]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Plan":
@@ -92,8 +93,15 @@ class Plan:
 
 def _step_values(step: Step) -> dict[str, Any]:
     """Return a step as JSON values: a run as a chain of one node that is not cut."""
-    values = asdict(step)
+    values = _values(step)
     if isinstance(step, Run):
         times = {name: values[name] for name in (*TIMES, "device_us")}
         return {"kind": "run", "nodes": [step.node], "device": step.device, "axis": None, "cuts": [], **times}
+    if isinstance(step, Chain):
+        values["cuts"] = [_values(cut) for cut in step.cuts]
     return values
+
+
+def _values(one: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass; `asdict` would copy each of them, of thousands of steps."""
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}

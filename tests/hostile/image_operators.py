@@ -58,6 +58,8 @@ def pool(op_type: str) -> Add:
     def add(sketch: Sketch) -> Any:
         x, axes = spatial(sketch)
         found = windows(sketch, axes, is_dilated=op_type == "MaxPool" or sketch.opset >= 19)
+        if op_type == "AveragePool" and str(found.get("auto_pad")).startswith("SAME"):
+            found.pop("dilations", None)  # ONNX Runtime pads as if there were none
         if sketch.flip(0.3):
             found["ceil_mode"] = int(sketch.flip())
         if op_type == "AveragePool" and sketch.flip(0.3):
