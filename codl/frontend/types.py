@@ -13,11 +13,20 @@ from codl.ir.graph import Shape
 _PACKED = re.compile(r"(?:u?int|float)([246])(?:e|$)")
 """Names of types with less than a byte for a value, and its bits: values follow each other without gaps."""
 
+_UNKNOWN = "unknown type "
+
 
 def name_type(kind: int) -> str:
     """Return ONNX's word for an element type (`onnx.TensorProto.DataType`), such as `float`."""
     known = kind in TensorProto.DataType.values()
-    return str(TensorProto.DataType.Name(kind)).lower() if known else f"unknown type {kind}"
+    return str(TensorProto.DataType.Name(kind)).lower() if known else f"{_UNKNOWN}{kind}"
+
+
+def _find_type(name: str) -> int:
+    """Return the element type of a word."""
+    if name.startswith(_UNKNOWN):
+        return int(name.removeprefix(_UNKNOWN))
+    return int(TensorProto.DataType.Value(name.upper()))
 
 
 def count_tensor_bytes(kind: int, dims: Sequence[int]) -> int:
@@ -65,19 +74,19 @@ def make_value_type(words: str, shape: Shape | None = None) -> Any:
     outer, _, inner = words.removesuffix(")").partition("(")
     match outer:
         case "tensor":
-            value.tensor_type.elem_type = TensorProto.DataType.Value(inner.upper())
+            value.tensor_type.elem_type = _find_type(inner)
             if shape is not None:
                 value.tensor_type.shape.SetInParent()
                 for length in shape:
                     value.tensor_type.shape.dim.add().dim_value = length
         case "sparse_tensor":
-            value.sparse_tensor_type.elem_type = TensorProto.DataType.Value(inner.upper())
+            value.sparse_tensor_type.elem_type = _find_type(inner)
         case "seq":
             value.sequence_type.elem_type.CopyFrom(make_value_type(inner))
         case "optional":
             value.optional_type.elem_type.CopyFrom(make_value_type(inner))
         case "map":
             key, _, content = inner.partition(",")
-            value.map_type.key_type = TensorProto.DataType.Value(key.upper())
+            value.map_type.key_type = _find_type(key)
             value.map_type.value_type.CopyFrom(make_value_type(content))
     return value
