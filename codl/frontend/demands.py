@@ -32,11 +32,12 @@ def _shape(node: OnnxNode, index: int, shapes: Shapes) -> Shape | None:
 def _conv(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     x, weight, bias = (_shape(node, i, shapes) for i in range(3))
     groups = node.integer("group", 1)
-    if groups < 1:
-        yield node.sentence(got=f"group {groups}", expected="1 or more", remedy=_REMEDY)
+    problem = _find_weight_problem(node, groups, x, weight)
+    if problem:
+        yield problem
         return
     yield from find_window_problems(node, x=x, weight=weight)
-    if x is None or weight is None or len(x) < 3:
+    if x is None or weight is None:
         return
     kernel = node.integers("kernel_shape") or weight[2:]
     expected = (weight[0], x[1] // groups, *kernel)
@@ -52,17 +53,31 @@ def _conv(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
         )
 
 
+def _find_weight_problem(node: OnnxNode, groups: int, x: Shape | None, weight: Shape | None) -> str:
+    """Return the sentence of a convolution whose groups or axes make no sense; empty for others."""
+    if groups < 1:
+        return node.sentence(got=f"group {groups}", expected="1 or more", remedy=_REMEDY)
+    if x is not None and weight is not None and not 2 < len(x) == len(weight):
+        return node.sentence(
+            got=f"weight {list(weight)} over input {list(x)}",
+            expected="as many axes, 3 or more",
+            remedy="correct the weight or what feeds this node",
+        )
+    return ""
+
+
 def _conv_transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     x, weight, bias = (_shape(node, i, shapes) for i in range(3))
     groups = node.integer("group", 1)
-    if groups < 1:
-        yield node.sentence(got=f"group {groups}", expected="1 or more", remedy=_REMEDY)
+    problem = _find_weight_problem(node, groups, x, weight)
+    if problem:
+        yield problem
         return
     yield from find_window_problems(node, x=None, weight=weight)
-    if x is None or weight is None or len(x) < 3:
+    if x is None or weight is None:
         return
     expected = (x[1], weight[1], *(node.integers("kernel_shape") or weight[2:]))
-    if weight != expected or x[1] % groups or len(weight) != len(x):
+    if weight != expected or x[1] % groups:
         yield node.sentence(
             got=f"weight {list(weight)} in {groups} groups over input {list(x)}",
             expected=f"weight {list(expected)}, input channels divisible by the groups",
@@ -74,8 +89,7 @@ def _conv_transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
             expected=f"[{weight[1] * groups}]",
             remedy="correct the bias in the exporter",
         )
-    if len(x) == len(weight):
-        yield from _transposed_sizes(node, x[2:], weight[2:])
+    yield from _transposed_sizes(node, x[2:], weight[2:])
 
 
 def _transposed_sizes(node: OnnxNode, image: Shape, kernel: Shape) -> Iterator[str]:

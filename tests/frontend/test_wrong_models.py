@@ -78,9 +78,13 @@ WINDOWS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         lambda: conv_model(kernel_shape=[5, 5]),
         "got weight [4, 3, 3, 3] in 1 groups over input [1, 3, 8, 8], expected weight [4, 3, 5, 5]",
     ),
+    "weight that is a number": (
+        lambda: conv_model(weight=()),
+        "got weight [] over input [1, 3, 8, 8], expected as many axes",
+    ),
     "weight of another rank": (
         lambda: conv_model(weight=(4, 3, 3)),
-        "got a kernel of 1 axes over an input of shape [1, 3, 8, 8], expected 2 axes",
+        "got weight [4, 3, 3] over input [1, 3, 8, 8], expected as many axes",
     ),
     "wrong bias": (lambda: conv_model(bias=3), "got bias [3], expected [4]"),
     "attribute of another type": (
