@@ -4,18 +4,17 @@ An entry is worth as much as the kernel it names: each implementation stands in 
 its source, and entries of a kernel that has been edited since are left out, they alone.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from sys import float_info
 from typing import Any
 
 from codl.catalog.shape_key import ShapeKey
-from codl.catalog.source import read_source
+from codl.catalog.source import digest_row
 from codl.catalog.spec import Implementation, Parameters
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
@@ -95,20 +94,6 @@ class KernelDatabase:
 
 
 EMPTY = KernelDatabase()
-
-
-def digest_row(row: Implementation) -> str:
-    """Return the SHA-256 of a row's kernel sources, includes put in place."""
-    if not row.other_sources:
-        return digest_source(row.source)
-    digests = map(digest_source, (row.source, *row.other_sources))
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-@cache
-def digest_source(path: str) -> str:
-    """Return the SHA-256 of a kernel file, includes put in place."""
-    return hashlib.sha256(read_source(path).encode()).hexdigest()
 
 
 def format_database(

@@ -3,27 +3,16 @@
 import numpy as np
 
 from codl.catalog.spec import Scalar
-from codl.ir.ops import ActivationKind, Epilogue, ResidualOrder
+from codl.ir.ops import FUNCTIONS, Epilogue, ResidualOrder
 
-_ACTIVATIONS = {
-    ActivationKind.IDENTITY: 0,
-    ActivationKind.RELU: 1,
-    ActivationKind.CLIP: 2,
-    ActivationKind.LEAKY_RELU: 3,
-    ActivationKind.ELU: 4,
-    ActivationKind.SIGMOID: 5,
-    ActivationKind.HARD_SIGMOID: 6,
-    ActivationKind.HARD_SWISH: 7,
-    ActivationKind.TANH: 8,
-}
-PLAIN_ACTIVATIONS = (
-    ActivationKind.IDENTITY,
-    ActivationKind.RELU,
-    ActivationKind.CLIP,
-    ActivationKind.LEAKY_RELU,
+_CODES = {kind: code for code, kind in enumerate(FUNCTIONS)}
+_RESIDUALS = {order: code for code, order in enumerate(ResidualOrder)}
+CODES = "".join(
+    f"#define {title}_{name.name} {code}\n"
+    for title, codes in (("ACTIVATION", _CODES), ("RESIDUAL", _RESIDUALS))
+    for name, code in codes.items()
 )
-"""Those of kernels/common/plain.h."""
-_RESIDUALS = {ResidualOrder.NONE: 0, ResidualOrder.BEFORE: 1, ResidualOrder.AFTER: 2}
+"""The file common/codes.h that kernels include."""
 
 
 def epilogue_scalars(epilogue: Epilogue, count: int) -> dict[str, Scalar]:
@@ -31,7 +20,7 @@ def epilogue_scalars(epilogue: Epilogue, count: int) -> dict[str, Scalar]:
     activation = epilogue.activation
     return {
         "residual_order": np.full(count, _RESIDUALS[epilogue.residual], np.int64),
-        "activation": np.full(count, _ACTIVATIONS[activation.kind], np.int64),
+        "activation": np.full(count, _CODES[activation.kind], np.int64),
         "alpha": np.full(count, activation.alpha, np.float32),
         "beta": np.full(count, activation.beta, np.float32),
     }

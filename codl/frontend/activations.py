@@ -1,39 +1,18 @@
 """Translations of functions of single elements."""
 
-from functools import partial
-
 import numpy as np
 
 from codl.frontend.draft import Draft
 from codl.frontend.onnx_node import OnnxNode
-from codl.ir.ops import Activation, ActivationKind, Binary, BinaryKind, Epilogue, Unary
+from codl.ir.ops import FUNCTIONS, Activation, ActivationKind, Binary, BinaryKind, Epilogue, Unary
 
 _FLOAT = np.finfo(np.float32)
 
 
-def translate_activation(
-    kind: ActivationKind, draft: Draft, node: OnnxNode, *, alpha: float = 0.0, beta: float = 0.0
-) -> None:
-    """Add a `Unary` of one kind.
-
-    Args:
-        kind: The function.
-        draft: Where the node goes.
-        node: Its attributes alpha and beta are read where it has them.
-        alpha: What ONNX takes for a missing attribute alpha; 0 for a function without it.
-        beta: The same of beta.
-    """
-    function = Activation(kind=kind, alpha=node.number("alpha", alpha), beta=node.number("beta", beta))
-    _add_activation(draft, node, function)
-
-
-translate_relu = partial(translate_activation, ActivationKind.RELU)
-translate_leaky_relu = partial(translate_activation, ActivationKind.LEAKY_RELU, alpha=0.01)
-translate_elu = partial(translate_activation, ActivationKind.ELU, alpha=1.0)
-translate_sigmoid = partial(translate_activation, ActivationKind.SIGMOID)
-translate_tanh = partial(translate_activation, ActivationKind.TANH)
-translate_hard_sigmoid = partial(translate_activation, ActivationKind.HARD_SIGMOID, alpha=0.2, beta=0.5)
-translate_hard_swish = partial(translate_activation, ActivationKind.HARD_SWISH)
+def translate_activation(kind: ActivationKind, draft: Draft, node: OnnxNode) -> None:
+    """Add a `Unary` of one kind, with the attributes that ONNX's operator has."""
+    attributes = {name: node.number(name, missing) for name, missing in FUNCTIONS[kind].attributes.items()}
+    _add_activation(draft, node, Activation(kind=kind, **attributes))
 
 
 def translate_clip(draft: Draft, node: OnnxNode) -> None:

@@ -7,11 +7,12 @@ from codl.frontend import activations, linear, normalization, pooling, resizing,
 from codl.frontend.draft import Draft
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.transposed import translate_conv_transpose
-from codl.ir.ops import BinaryKind
+from codl.ir.ops import FUNCTIONS, BinaryKind
 
 Translation = Callable[[Draft, OnnxNode], None]
 
 TRANSLATIONS: dict[str, Translation] = {
+    **{f.operator: partial(activations.translate_activation, kind) for kind, f in FUNCTIONS.items()},
     "Add": partial(activations.translate_binary, BinaryKind.ADD),
     "AveragePool": pooling.translate_pool,
     "BatchNormalization": normalization.translate_batch_norm,
@@ -22,27 +23,21 @@ TRANSLATIONS: dict[str, Translation] = {
     "DepthToSpace": shaping.translate_depth_to_space,
     "Div": partial(activations.translate_binary, BinaryKind.DIV),
     "Dropout": shaping.translate_dropout,
-    "Elu": activations.translate_elu,
     "Flatten": shaping.translate_reshape,
     "Gemm": linear.translate_gemm,
     "GlobalAveragePool": pooling.translate_global_average,
     "GlobalMaxPool": pooling.translate_global_max,
-    "HardSigmoid": activations.translate_hard_sigmoid,
-    "HardSwish": activations.translate_hard_swish,
     "Identity": shaping.translate_identity,
     "InstanceNormalization": normalization.translate_instance_norm,
     "LRN": normalization.translate_response_norm,
-    "LeakyRelu": activations.translate_leaky_relu,
     "MatMul": linear.translate_matmul,
     "MaxPool": pooling.translate_pool,
     "Mul": partial(activations.translate_binary, BinaryKind.MUL),
     "PRelu": partial(activations.translate_binary, BinaryKind.PRELU),
     "Pad": resizing.translate_pad,
     "ReduceMean": pooling.translate_reduce_mean,
-    "Relu": activations.translate_relu,
     "Reshape": shaping.translate_reshape,
     "Resize": resizing.translate_resize,
-    "Sigmoid": activations.translate_sigmoid,
     "Slice": shaping.translate_slice,
     "Softmax": normalization.translate_softmax,
     "SpaceToDepth": shaping.translate_space_to_depth,
@@ -50,7 +45,6 @@ TRANSLATIONS: dict[str, Translation] = {
     "Squeeze": shaping.translate_reshape,
     "Sub": partial(activations.translate_binary, BinaryKind.SUB),
     "Sum": activations.translate_sum,
-    "Tanh": activations.translate_tanh,
     "Transpose": shaping.translate_transpose,
     "Unsqueeze": shaping.translate_reshape,
     "Upsample": resizing.translate_resize,

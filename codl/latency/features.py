@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from codl.catalog.spec import LaunchBatch, Parameters, TensorArg
 from codl.ir.graph import FLOAT_BYTES
-from codl.ir.ops import ActivationKind, Epilogue, ResidualOrder
+from codl.ir.ops import FUNCTIONS, Epilogue, ResidualOrder
 from codl.latency.epilogues import PLAIN, Epilogues
 from codl.machine import DeviceInfo, DeviceKind
 
@@ -50,7 +50,6 @@ _RESIDENT_GROUPS = 32
 
 Source: CUDA programming guide, compute capability 9.0.
 """
-_EXPENSIVE = (ActivationKind.SIGMOID, ActivationKind.TANH, ActivationKind.ELU)
 _PLACES = {name: place for place, name in enumerate(FEATURES)}
 _UNITS = {
     "items": "items",
@@ -201,7 +200,7 @@ def _has_residual(epilogue: Epilogue) -> bool:
 
 
 def _is_expensive(epilogue: Epilogue) -> bool:
-    return epilogue.activation.kind in _EXPENSIVE
+    return FUNCTIONS[epilogue.activation.kind].is_expensive
 
 
 def _is_strided(arg: TensorArg) -> bool:

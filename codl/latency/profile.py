@@ -1,14 +1,12 @@
 """A device's profile as a value: latency models of kernels, costs of copies, effects of neighbours."""
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cached_property
 
-from codl.catalog.source import read_source
-from codl.catalog.spec import Implementation
+from codl.catalog.source import digest_row
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.latency.features import VERSION
 from codl.latency.linear import LinearModel
@@ -19,7 +17,6 @@ COMPUTE, MEMORY = "compute", "memory"
 Slowdown = tuple[tuple[float, float], tuple[float, float]]
 """[own work][the neighbour's work], each compute-bound or memory-bound: time together over time alone."""
 KIB = 1024
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _FACTS = (
     "driver",
     "device_name",
@@ -113,7 +110,7 @@ class RowModel:
     def is_of(self, name: str) -> bool:
         """Return whether the model was fitted to the kernel of this name as it is now."""
         row = _ROWS.get(name)
-        return self.version == VERSION and (row is None or self.digest == digest_kernel(row))
+        return self.version == VERSION and (row is None or self.digest == digest_row(row))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,18 +244,3 @@ class DeviceProfile:
     def with_rows(self, rows: Mapping[str, RowModel]) -> "DeviceProfile":
         """Return the profile with some latency models replaced or added."""
         return replace(self, rows={**self.rows, **rows})
-
-
-def digest_kernel(row: Implementation) -> str:
-    """Return a SHA-256 over the preprocessed source of a kernel.
-
-    Includes are resolved; comments, indents and empty lines are left out.
-    """
-    return _digest((row.source, *row.other_sources))
-
-
-@cache
-def _digest(sources: tuple[str, ...]) -> str:
-    text = _COMMENT.sub(" ", "\n".join(map(read_source, sources)))
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    return hashlib.sha256("\n".join(line for line in lines if line).encode()).hexdigest()[:16]

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from codl.catalog.source import digest_row
 from codl.catalog.spec import Implementation
 from codl.errors import ProfileError
 from codl.latency.features import FEATURES, FLOPS, FloatMatrix
 from codl.latency.linear import LinearModel
-from codl.latency.profile import Quality, RowModel, digest_kernel
+from codl.latency.profile import Quality, RowModel
 from codl.machine import DeviceInfo
 from codl.profiler.log import Sample
 from codl.profiler.samples import describe_samples, find_time_us
@@ -82,7 +83,7 @@ def fit_row(row: Implementation, samples: Sequence[Sample], values: FloatMatrix,
     flops = values[:, FEATURES.index(FLOPS)]
     return RowModel(
         model=fit_model(FEATURES, values, us),
-        digest=digest_kernel(row),
+        digest=digest_row(row),
         quality=quality,
         error=error,
         flop_us=float(np.median(us / np.maximum(flops, 1.0))) if np.any(flops) else 0.0,

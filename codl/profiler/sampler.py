@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codl.catalog.source import digest_row
 from codl.catalog.spec import can_steal
 from codl.devices.awake import attentive_host
 from codl.devices.loads import Call, prepare_sweep
@@ -15,7 +16,7 @@ from codl.devices.opencl import Device
 from codl.devices.pools import ActivationPool, ConstantPool
 from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
-from codl.latency.profile import COMPUTE, MEMORY, digest_kernel
+from codl.latency.profile import COMPUTE, MEMORY
 from codl.machine import DeviceKind
 from codl.profiler.case import Case, PreparedCase, count_memory_bytes
 from codl.profiler.log import Sample
@@ -201,7 +202,7 @@ class Sampler:
         return Sample(
             key=case.key,
             row=case.selection.implementation.name,
-            digest=digest_kernel(case.selection.implementation),
+            digest=digest_row(case.selection.implementation),
             layer=json.loads(case.layer.key),
             parameters=dict(case.selection.parameters),
             begin=case.region.begin,

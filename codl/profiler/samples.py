@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from codl.catalog.layers import parse_layer
+from codl.catalog.source import digest_row
 from codl.catalog.spec import Implementation, Selection
 from codl.ir.boxes import Boxes, Region
 from codl.latency.epilogues import Epilogues
 from codl.latency.features import FEATURES, FloatMatrix, extract_features
-from codl.latency.profile import COMPUTE, MEMORY, digest_kernel
+from codl.latency.profile import COMPUTE, MEMORY
 from codl.machine import DeviceInfo
 from codl.profiler.case import Case
 from codl.profiler.log import Sample
@@ -61,7 +62,7 @@ def restore_case(sample: Sample, row: Implementation) -> Case:
 
 def keep_valid(samples: Sequence[Sample], rows: Mapping[str, Implementation]) -> list[Sample]:
     """Return the samples of kernels that are still what they were."""
-    known = {name: digest_kernel(row) for name, row in rows.items()}
+    known = {name: digest_row(row) for name, row in rows.items()}
     return [sample for sample in samples if known.get(sample.row) == sample.digest]
 
 

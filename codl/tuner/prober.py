@@ -6,7 +6,7 @@ from itertools import chain, cycle
 from math import ceil
 from typing import Any
 
-from codl.catalog.database import digest_row
+from codl.catalog.source import digest_row
 from codl.catalog.spec import Implementation, Selection
 from codl.devices.launch import time_launches
 from codl.devices.timing import Rounds, Row

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import (
+    FUNCTIONS,
     Activation,
     ActivationKind,
     Affine,
@@ -30,17 +31,6 @@ _RESULT, _SUM, _ACTIVATED, _PRODUCT, _CHANNELS, _FACTOR, _SUMMAND, _LEAST, _MOST
     f"{name} of the reference"
     for name in ("result", "sum", "activation", "product", "channels", "factor", "summand", "least", "most")
 )
-_ACTIVATIONS: Mapping[ActivationKind, tuple[str, tuple[str, ...]]] = {
-    ActivationKind.IDENTITY: ("Identity", ()),
-    ActivationKind.RELU: ("Relu", ()),
-    ActivationKind.LEAKY_RELU: ("LeakyRelu", ("alpha",)),
-    ActivationKind.ELU: ("Elu", ("alpha",)),
-    ActivationKind.SIGMOID: ("Sigmoid", ()),
-    ActivationKind.HARD_SIGMOID: ("HardSigmoid", ("alpha", "beta")),
-    ActivationKind.HARD_SWISH: ("HardSwish", ()),
-    ActivationKind.TANH: ("Tanh", ()),
-}
-"""ONNX operator and attributes of each activation but Clip, whose bounds are inputs."""
 _BINARIES = {
     BinaryKind.ADD: "Add",
     BinaryKind.MUL: "Mul",
@@ -189,7 +179,6 @@ def _translate_activation(
         extra[_LEAST] = np.array(activation.alpha, np.float32)
         extra[_MOST] = np.array(activation.beta, np.float32)
         return helper.make_node("Clip", [source, _LEAST, _MOST], [target])
-    name, attributes = _ACTIVATIONS[activation.kind]
-    return helper.make_node(
-        name, [source], [target], **{key: float(getattr(activation, key)) for key in attributes}
-    )
+    function = FUNCTIONS[activation.kind]
+    attributes = {name: float(getattr(activation, name)) for name in function.attributes}
+    return helper.make_node(function.operator, [source], [target], **attributes)

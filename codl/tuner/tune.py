@@ -9,7 +9,8 @@ from typing import Any
 
 from codl.catalog.candidates import iterate_candidates
 from codl.catalog.choose import choose
-from codl.catalog.database import Entry, KernelDatabase, digest_source, entry_to_json, read_entry
+from codl.catalog.database import Entry, KernelDatabase, entry_to_json, read_entry
+from codl.catalog.source import digest_sources
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.stored import user_path
 from codl.catalog.table import IMPLEMENTATIONS
@@ -217,7 +218,7 @@ class _Tuner:
 
     def _digest_loop(self, source: str) -> str:
         """Return what a loop's rate hangs on: its source, the driver's version."""
-        return f"{digest_source(source)} {self._device.info.driver_version}"
+        return f"{digest_sources(source)} {self._device.info.driver_version}"
 
     def _read_loop(self, values: Mapping[str, Any]) -> None:
         """Take up the rate of a loop that has not changed since; anything else is passed over."""

@@ -17,6 +17,7 @@ from codl.catalog.database import (
     read_database,
 )
 from codl.catalog.shape_key import make_shape_key
+from codl.catalog.source import digest_row
 from codl.errors import ProfileError
 from tests.catalog.nodes import NODES, Sample, conv, device_info
 
@@ -67,9 +68,8 @@ def test_file_names_device_and_kernels() -> None:
 
 def test_an_edited_kernel_makes_its_own_entries_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     text = format_database(KNOWN, INFO)
-    digest = database_module.digest_row
     monkeypatch.setattr(
-        database_module, "digest_row", lambda row: "edited" if row.name == GEMM else digest(row)
+        database_module, "digest_row", lambda row: "edited" if row.name == GEMM else digest_row(row)
     )
 
     found = parse_database(text, INFO)

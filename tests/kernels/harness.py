@@ -21,23 +21,11 @@ from codl.devices.launch import bind_launch
 from codl.devices.memory import Storage, storage_order
 from codl.devices.opencl import Device
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
-from codl.ir.ops import Activation, ActivationKind, Epilogue, Op, ResidualOrder
+from codl.ir.ops import FUNCTIONS, Activation, ActivationKind, Epilogue, Op, ResidualOrder
 from codl.ir.regions import Boxes, Region, input_regions
 from tests.kernels.guarded_images import CANARY, GuardedImages
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
 
-_OP_TYPES: dict[ActivationKind, tuple[str, tuple[str, ...]]] = {
-    ActivationKind.IDENTITY: ("Identity", ()),
-    ActivationKind.RELU: ("Relu", ()),
-    ActivationKind.CLIP: ("Clip", ()),
-    ActivationKind.LEAKY_RELU: ("LeakyRelu", ("alpha",)),
-    ActivationKind.ELU: ("Elu", ("alpha",)),
-    ActivationKind.SIGMOID: ("Sigmoid", ()),
-    ActivationKind.HARD_SIGMOID: ("HardSigmoid", ("alpha", "beta")),
-    ActivationKind.HARD_SWISH: ("HardSwish", ()),
-    ActivationKind.TANH: ("Tanh", ()),
-}
-"""ONNX operator and attributes of each activation."""
 GUARD = 64
 """Floats before and behind each operand that nothing may touch."""
 
@@ -224,12 +212,12 @@ def apply_epilogue(value: FloatArray, epilogue: Epilogue, residual: FloatArray |
     """Return what ONNX Runtime makes of ``value`` and the residual."""
     activation = epilogue.activation
     feeds = {"v": value}
-    op_type, attributes = _OP_TYPES[activation.kind]
+    function = FUNCTIONS[activation.kind]
     act = helper.make_node(
-        op_type,
+        function.operator,
         ["in", "low", "high"] if activation.kind is ActivationKind.CLIP else ["in"],
         ["out"],
-        **{name: getattr(activation, name) for name in attributes},
+        **{name: getattr(activation, name) for name in function.attributes},
     )
     if activation.kind is ActivationKind.CLIP:
         feeds |= {

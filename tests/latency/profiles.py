@@ -1,5 +1,6 @@
 """A profile made by hand, for what needs no measurement."""
 
+from codl.catalog.source import digest_row
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.latency.linear import LinearModel
 from codl.latency.profile import (
@@ -10,7 +11,6 @@ from codl.latency.profile import (
     Neighbour,
     Quality,
     RowModel,
-    digest_kernel,
 )
 from codl.machine import DeviceInfo
 
@@ -34,7 +34,7 @@ def make_profile(info: DeviceInfo) -> DeviceProfile:
         rows={
             row.name: RowModel(
                 model=model,
-                digest=digest_kernel(row),
+                digest=digest_row(row),
                 quality=QUALITY,
                 error=0.07,
                 flop_us=1e-4,

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from codl.catalog.source import read_source
+from codl.catalog import source
+from codl.catalog.epilogue import CODES
+from codl.catalog.source import digest_row, read_source
 from codl.catalog.spec import Implementation
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
-from codl.latency import profile
 from codl.latency.features import VERSION
-from codl.latency.profile import digest_kernel
 from tests.catalog.nodes import device_info
 from tests.latency.profiles import make_profile
 
@@ -19,11 +19,11 @@ ROW = IMPLEMENTATIONS[0]
 
 def digest_edited(row: Implementation, edit: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the digest of a kernel whose source is edited."""
-    profile._digest.cache_clear()
+    source.digest_sources.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(profile, "read_source", lambda name: edit(read_source(name)))
-        found = digest_kernel(row)
-    profile._digest.cache_clear()
+        patch.setattr(source, "read_source", lambda *names: edit(read_source(*names)))
+        found = digest_row(row)
+    source.digest_sources.cache_clear()
     return found
 
 
@@ -43,7 +43,7 @@ def digest_edited(row: Implementation, edit: Callable[[str], str], monkeypatch: 
 def test_comments_and_white_space_change_no_digest(
     row: Implementation, edit: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert digest_edited(row, edit, monkeypatch) == digest_kernel(row)
+    assert digest_edited(row, edit, monkeypatch) == digest_row(row)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_comments_and_white_space_change_no_digest(
     ids=["operator", "define", "less"],
 )
 def test_code_changes_the_digest(edit: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert digest_edited(ROW, edit, monkeypatch) != digest_kernel(ROW)
+    assert digest_edited(ROW, edit, monkeypatch) != digest_row(ROW)
 
 
 def test_included_code_changes_the_digest() -> None:
     assert "#include" not in read_source(ROW.source)
-    assert len({digest_kernel(row) for row in IMPLEMENTATIONS}) > len(IMPLEMENTATIONS) // 2
+    assert len({digest_row(row) for row in IMPLEMENTATIONS}) > len(IMPLEMENTATIONS) // 2
 
 
 def test_models_are_of_kernels_and_features_as_they_are() -> None:
@@ -96,3 +96,16 @@ def test_fingerprint_tells_profiles_apart() -> None:
 
     assert len({profile.fingerprint for profile in (one, *others)}) == 5
     assert replace(one, date="another").fingerprint == one.fingerprint
+
+
+def test_another_activation_changes_no_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {"common/codes.h": CODES + "#define ACTIVATION_CUBE 99\n"}
+    before = {row.name: digest_row(row) for row in IMPLEMENTATIONS}
+    source.digest_sources.cache_clear()
+    source.read_source.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "_GENERATED", more)
+        after = {row.name: digest_row(row) for row in IMPLEMENTATIONS}
+        assert "ACTIVATION_CUBE" in read_source(ROW.source)
+    source.read_source.cache_clear()
+    assert after == before

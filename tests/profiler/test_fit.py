@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from codl.catalog.layers import Layer
+from codl.catalog.source import digest_row
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Unary
 from codl.latency.features import FEATURES
-from codl.latency.profile import RowModel, digest_kernel
+from codl.latency.profile import RowModel
 from codl.profiler.fit import (
     LEAST_SAMPLES,
     fit_linear,
@@ -60,7 +61,7 @@ def make_sample(layer: Layer, us: float, *, rows: int | None = None, memory_shar
     return Sample(
         key=f"{layer.key} {rows}",
         row=ROW.name,
-        digest=digest_kernel(ROW),
+        digest=digest_row(ROW),
         layer=json.loads(layer.key),
         parameters=dict(ROW.accepts(*find_node(layer), INFO) or {}),
         begin=(0,) * len(end),

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from codl.catalog.source import digest_row
 from codl.catalog.table import PAIRS
 from codl.executor.fusions import find_fusions
 from codl.frontend import load_model
@@ -12,7 +13,6 @@ from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
 from codl.latency.predictor import Predictor
-from codl.latency.profile import digest_kernel
 from codl.partitioner.even import plan_even
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
@@ -45,7 +45,7 @@ def teach_pairs(predictor: Predictor) -> Predictor:
     profile = predictor.profile
     (some, *_) = profile.rows.values()
     slow = replace(some, model=some.model.scaled({}, 10.0))
-    rows = {row.name: replace(slow, digest=digest_kernel(row)) for row in PAIRS}
+    rows = {row.name: replace(slow, digest=digest_row(row)) for row in PAIRS}
     return Predictor(profile.with_rows(rows), predictor.info)
 
 

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.epilogue import PLAIN_ACTIVATIONS, activation_scalars, epilogue_scalars
+from codl.catalog.epilogue import activation_scalars, epilogue_scalars
 from codl.catalog.gemm_tile import Tiles, choose_lanes, count_panels, is_tile, list_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.conv2d_depthwise import ALLOWED_RUNS, find_depthwise, is_pointwise
@@ -24,7 +24,7 @@ from codl.catalog.spec import (
     spread,
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
-from codl.ir.ops import Conv2d, ResidualOrder
+from codl.ir.ops import FUNCTIONS, Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo, DeviceKind
 
@@ -46,7 +46,7 @@ def find_widening(node: Node, graph: Graph) -> tuple[Node, Node] | None:
         return None
     assert isinstance(second.op, Conv2d)
     is_read_once = len(graph.consumers[first.output]) == 1 and first.output not in graph.outputs
-    is_plain = all(one.epilogue.activation.kind in PLAIN_ACTIVATIONS for one in (first, second))
+    is_plain = all(FUNCTIONS[one.epilogue.activation.kind].is_plain for one in (first, second))
     if not _is_dense(first) or not is_read_once or not is_plain or second.op.dilation != (1, 1):
         return None
     is_single = first.epilogue.residual is ResidualOrder.NONE

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.epilogue import PLAIN_ACTIVATIONS, epilogue_scalars
+from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import count_panels, list_tiles
 from codl.catalog.rows import conv2d_patch, conv2d_winograd, conv2d_winograd_patch, conv2d_winograd_streamed
 from codl.catalog.rows.boxes import constants_like
@@ -24,7 +24,7 @@ from codl.catalog.spec import (
     spread,
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
-from codl.ir.ops import Epilogue, Pool2d, PoolKind, ResidualOrder
+from codl.ir.ops import FUNCTIONS, Epilogue, Pool2d, PoolKind, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, Region, input_boxes
 from codl.machine import DeviceInfo
 
@@ -120,7 +120,7 @@ def _accept_patch(node: Node, graph: Graph, info: DeviceInfo, *, row: Implementa
     if (
         convolution is None
         or parameters is None
-        or convolution.epilogue.activation.kind not in PLAIN_ACTIVATIONS
+        or not FUNCTIONS[convolution.epilogue.activation.kind].is_plain
         or any(row.accepts(convolution, graph, info) for row in conv2d_winograd_patch.IMPLEMENTATIONS)
     ):
         return None

@@ -6,9 +6,11 @@ region rule also says which slice of a weight a device needs.
 """
 
 from codl.ir.ops.epilogue import (
+    FUNCTIONS,
     Activation,
     ActivationKind,
     Epilogue,
+    Function,
     ResidualOrder,
 )
 from codl.ir.ops.host import HostCall
@@ -54,6 +56,7 @@ from codl.ir.ops.windows import (
 )
 
 __all__ = [
+    "FUNCTIONS",
     "Activation",
     "ActivationKind",
     "Affine",
@@ -68,6 +71,7 @@ __all__ = [
     "Coordinates",
     "DepthToSpace",
     "Epilogue",
+    "Function",
     "HostCall",
     "LocalResponseNorm",
     "MatMul",

@@ -1,6 +1,7 @@
 """What a kernel does to each value before it stores it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -17,6 +18,34 @@ class ActivationKind(StrEnum):
     HARD_SIGMOID = "hard_sigmoid"
     HARD_SWISH = "hard_swish"
     TANH = "tanh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """What all of codl knows of an activation; kernels/common/activate.h computes it."""
+
+    operator: str
+    """ONNX's operator."""
+    attributes: Mapping[str, float] = field(default_factory=dict)
+    """Of ONNX's operator and of an activation: name -> what ONNX takes where it is missing."""
+    is_plain: bool = False
+    """Whether kernels/common/plain.h computes it: a slope below zero, then two bounds."""
+    is_expensive: bool = False
+    """Whether it takes an exponential."""
+
+
+FUNCTIONS: Mapping[ActivationKind, Function] = {
+    ActivationKind.IDENTITY: Function(operator="Identity", is_plain=True),
+    ActivationKind.RELU: Function(operator="Relu", is_plain=True),
+    ActivationKind.CLIP: Function(operator="Clip", is_plain=True),
+    ActivationKind.LEAKY_RELU: Function(operator="LeakyRelu", attributes={"alpha": 0.01}, is_plain=True),
+    ActivationKind.ELU: Function(operator="Elu", attributes={"alpha": 1.0}, is_expensive=True),
+    ActivationKind.SIGMOID: Function(operator="Sigmoid", is_expensive=True),
+    ActivationKind.HARD_SIGMOID: Function(operator="HardSigmoid", attributes={"alpha": 0.2, "beta": 0.5}),
+    ActivationKind.HARD_SWISH: Function(operator="HardSwish"),
+    ActivationKind.TANH: Function(operator="Tanh", is_expensive=True),
+}
+"""In the order of their codes in kernels; the bounds of Clip are inputs of ONNX's operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
