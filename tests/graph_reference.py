@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from codl.ir.graph import Graph, Shape
 from codl.ir.ops import (
+    FUNCTIONS,
     Activation,
     ActivationKind,
     Affine,
@@ -71,26 +74,14 @@ def evaluate(graph: Graph, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Arra
 
 
 def activate(activation: Activation, x: Array) -> Array:
-    """Return the function of each element."""
-    match activation.kind:
-        case ActivationKind.IDENTITY:
-            return x
-        case ActivationKind.RELU:
-            return np.maximum(x, 0)
-        case ActivationKind.CLIP:
-            return np.minimum(np.maximum(x, activation.alpha), activation.beta)
-        case ActivationKind.LEAKY_RELU:
-            return np.where(x < 0, activation.alpha * x, x)
-        case ActivationKind.ELU:
-            return np.where(x < 0, activation.alpha * np.expm1(np.minimum(x, 0)), x)
-        case ActivationKind.SIGMOID:
-            return np.asarray(1 / (1 + np.exp(-x)))
-        case ActivationKind.HARD_SIGMOID:
-            return np.asarray(np.clip(activation.alpha * x + activation.beta, 0, 1))
-        case ActivationKind.HARD_SWISH:
-            return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1))
-        case ActivationKind.TANH:
-            return np.asarray(np.tanh(x))
+    """Return the function of each element, by ONNX's reference of its operator."""
+    if activation.kind is ActivationKind.CLIP:
+        return np.minimum(np.maximum(x, activation.alpha), activation.beta)
+    function = FUNCTIONS[activation.kind]
+    attributes = {name: getattr(activation, name) for name in function.attributes}
+    only = helper.make_node(function.operator, ["x"], ["y"], **attributes)
+    (y,) = ReferenceEvaluator(only).run(None, {"x": x})
+    return np.asarray(y)
 
 
 def _windows(op: Conv2d | Pool2d, x: Array, shape: Shape, fill: float) -> Array:

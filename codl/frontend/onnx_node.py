@@ -102,6 +102,11 @@ class OnnxNode:
         value = self._attribute(name, AttributeProto.FLOATS)
         return None if value is None else tuple(float(f) for f in value.floats)
 
+    def is_default(self, attribute: AttributeProto) -> bool:
+        """Return whether an attribute says what ONNX takes where it is missing."""
+        declared = None if self.schema is None else self.schema.attributes.get(attribute.name)
+        return declared is not None and bool(declared.default_value == attribute)
+
     def sentence(self, *, got: str, expected: str, remedy: str) -> str:
         """Return the sentence of a problem with this node."""
         return f"{self.label}: node {self.name!r} ({self.op_type}): got {got}, expected {expected}; {remedy}"

@@ -7,6 +7,7 @@ import pytest
 
 from codl.ir.graph import Graph
 from codl.ir.ops import (
+    FUNCTIONS,
     Activation,
     ActivationKind,
     Affine,
@@ -82,6 +83,19 @@ def test_translates_activation(case: str) -> None:
     (only,) = graph.nodes
     assert only.op == Unary()
     assert only.epilogue.activation == activation
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FUNCTIONS if kind is not ActivationKind.IDENTITY])
+def test_translates_each_activation_of_the_table(kind: ActivationKind) -> None:
+    only = node(FUNCTIONS[kind].operator, ["x"], ["y"])
+
+    graph = check_translation(make_model([only], inputs={"x": [3, 5]}, opset=22))
+
+    assert graph.nodes[0].epilogue.activation.kind is kind
+
+
+def test_the_table_has_every_activation() -> None:
+    assert list(FUNCTIONS) == list(ActivationKind)
 
 
 def test_takes_the_defaults_of_hard_sigmoid() -> None:

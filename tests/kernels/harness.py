@@ -30,23 +30,22 @@ GUARD = 64
 """Floats before and behind each operand that nothing may touch."""
 
 
-ACTIVATIONS = (
-    Activation(),
-    Activation(kind=ActivationKind.RELU),
-    Activation(kind=ActivationKind.CLIP, alpha=-0.5, beta=6.0),
-    Activation(kind=ActivationKind.LEAKY_RELU, alpha=0.1),
-    Activation(kind=ActivationKind.ELU, alpha=0.7),
-    Activation(kind=ActivationKind.SIGMOID),
-    Activation(kind=ActivationKind.HARD_SIGMOID, alpha=0.2, beta=0.4),
-    Activation(kind=ActivationKind.HARD_SWISH),
-    Activation(kind=ActivationKind.TANH),
+_BOUNDS = {"alpha": -0.5, "beta": 6.0}
+ACTIVATIONS = tuple(
+    Activation(
+        kind=kind,
+        **{name: 0.7 * missing for name, missing in function.attributes.items()}
+        | (_BOUNDS if kind is ActivationKind.CLIP else {}),
+    )
+    for kind, function in FUNCTIONS.items()
 )
 """One of each kind."""
+PLAIN = [one for one in ACTIVATIONS if FUNCTIONS[one.kind].is_plain]
 EPILOGUES = {
     f"{activation.kind}-{order}": Epilogue(activation=activation, residual=order)
     for activation, orders in [
-        *((activation, tuple(ResidualOrder)) for activation in ACTIVATIONS[:4]),
-        *((activation, (ResidualOrder.NONE,)) for activation in ACTIVATIONS[4:]),
+        *((activation, tuple(ResidualOrder)) for activation in PLAIN),
+        *((activation, (ResidualOrder.NONE,)) for activation in ACTIVATIONS if activation not in PLAIN),
         (ACTIVATIONS[-1], (ResidualOrder.BEFORE, ResidualOrder.AFTER)),
     ]
     for order in orders

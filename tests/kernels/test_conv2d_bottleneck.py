@@ -17,6 +17,7 @@ from tests.kernels.convolutions import Case, build
 from tests.kernels.harness import (
     ACTIVATIONS,
     EPILOGUES,
+    PLAIN,
     apply_epilogue,
     assert_right,
     cut,
@@ -163,7 +164,7 @@ def test_tile_edges(device: Device, outputs: int, tile: Tile) -> None:
         assert_right(device, graph, feeds, reference, slices=slices, selection=select(device, graph, tile))
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS[:4], ids=[str(one.kind) for one in ACTIVATIONS[:4]])
+@pytest.mark.parametrize("activation", PLAIN, ids=[str(one.kind) for one in PLAIN])
 def test_activations_between(device: Device, activation: Activation) -> None:
     inner = Epilogue(activation=activation)
     graph, feeds, reference = put_together(Block(wide=inner, before=inner))
