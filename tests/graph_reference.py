@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import helper
+import onnx
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from codl.ir.graph import Graph, Shape
@@ -80,7 +81,9 @@ def activate(activation: Activation, x: Array) -> Array:
     function = FUNCTIONS[activation.kind]
     attributes = {name: getattr(activation, name) for name in function.attributes}
     only = helper.make_node(function.operator, ["x"], ["y"], **attributes)
-    (y,) = ReferenceEvaluator(only).run(None, {"x": x})
+    ends = [[helper.make_tensor_value_info(name, TensorProto.DOUBLE, x.shape)] for name in "xy"]
+    model = helper.make_model(helper.make_graph([only], "activation", *ends))
+    (y,) = ReferenceEvaluator(onnx.shape_inference.infer_shapes(model)).run(None, {"x": x})
     return np.asarray(y)
 
 

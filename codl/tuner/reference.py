@@ -26,7 +26,7 @@ from codl.ir.ops import (
     Unary,
 )
 
-_OPSET, _IR_VERSION = 17, 8
+_OPSET, _IR_VERSION = 20, 9
 _RESULT, _SUM, _ACTIVATED, _PRODUCT, _CHANNELS, _FACTOR, _SUMMAND, _LEAST, _MOST = (
     f"{name} of the reference"
     for name in ("result", "sum", "activation", "product", "channels", "factor", "summand", "least", "most")

@@ -183,7 +183,9 @@ def cut_everywhere(shape: Shape) -> tuple[Region, ...]:
     return tuple(region for region in slices if not region.is_empty)
 
 
-def run_onnx(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, FloatArray]) -> FloatArray:
+def run_onnx(
+    nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, FloatArray], *, opset: int = 17
+) -> FloatArray:
     """Return ONNX Runtime's value of the last node's output, nothing optimised away."""
     (result,) = nodes[-1].output
     model = helper.make_model(
@@ -193,8 +195,8 @@ def run_onnx(nodes: Sequence[onnx.NodeProto], feeds: Mapping[str, FloatArray]) -
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape) for n, v in feeds.items()],
             [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)],
         ),
-        opset_imports=[helper.make_opsetid("", 17)],
-        ir_version=8,
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=9,
     )
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -223,13 +225,14 @@ def apply_epilogue(value: FloatArray, epilogue: Epilogue, residual: FloatArray |
             "low": np.array(activation.alpha, np.float32),
             "high": np.array(activation.beta, np.float32),
         }
-    if residual is None:
-        return run_onnx([helper.make_node("Identity", ["v"], ["in"]), act], feeds)
-    feeds["r"] = residual
-    if epilogue.residual is ResidualOrder.BEFORE:
-        return run_onnx([helper.make_node("Add", ["v", "r"], ["in"]), act], feeds)
-    nodes = [helper.make_node("Identity", ["v"], ["in"]), act, helper.make_node("Add", ["out", "r"], ["y"])]
-    return run_onnx(nodes, feeds)
+    nodes = [helper.make_node("Identity", ["v"], ["in"]), act]
+    if residual is not None:
+        feeds["r"] = residual
+        if epilogue.residual is ResidualOrder.BEFORE:
+            nodes = [helper.make_node("Add", ["v", "r"], ["in"]), act]
+        else:
+            nodes.append(helper.make_node("Add", ["out", "r"], ["y"]))
+    return run_onnx(nodes, feeds, opset=20)
 
 
 def random_array(*shape: int, seed: int = 0) -> FloatArray:
