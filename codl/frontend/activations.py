@@ -13,7 +13,7 @@ def translate_activation(kind: ActivationKind, draft: Draft, node: OnnxNode) -> 
     """Add a `Unary` of one kind, with the attributes that ONNX's operator has."""
     for attribute in node.proto.attribute:
         if attribute.name not in FUNCTIONS[kind].attributes and not node.is_default(attribute):
-            raise node.unsupported(got=f"{attribute.name}", expected="its default")
+            raise node.unsupported(got=f"attribute {attribute.name}", expected="its default")
     attributes = {name: node.number(name, missing) for name, missing in FUNCTIONS[kind].attributes.items()}
     _add_activation(draft, node, Activation(kind=kind, **attributes))
 
