@@ -13,22 +13,55 @@
         return value > high ? high : value;               \
     }
 
-// Activations by way of one exponential, e^x for Elu, e^-|x| for Sigmoid, e^-2|x| for Tanh, where no sum cancels:
-// Tanh of less than a quarter is its Taylor polynomial. Out of line, for a kernel may store from many places.
-#define DEFINE_ACTIVATE_BY_EXPONENTIAL(T)                                                        \
+// Activations by way of one exponential, e^x for Elu, e^-|x| for Sigmoid, e^-2|x| for Tanh, e^-x^2 for Erf and Gelu,
+// where no sum cancels: near zero Tanh and Erf are their Taylor polynomials. Erf elsewhere by formula 7.1.26 of
+// Abramowitz and Stegun, Handbook of Mathematical Functions (error 1.5e-7). Out of line, for a kernel may store from
+// many places.
+#define DEFINE_ACTIVATE_BY_EXPONENTIAL(T)                                                              \
+    static inline T near_tanh_##T(T x) {                                                               \
+        const T square = x * x;                                                                        \
+        T sum = fma(square, (T)(62.0f / 2835.0f), (T)(-17.0f / 315.0f));                               \
+        sum = fma(sum, square, (T)(2.0f / 15.0f));                                                     \
+        sum = fma(sum, square, (T)(-1.0f / 3.0f));                                                     \
+        return fma(sum * square, x, x);                                                                \
+    }                                                                                                  \
+    static inline T near_erf_##T(T x) {                                                                \
+        const T square = x * x;                                                                        \
+        T sum = fma(square, (T)(1.0f / 9360.0f), (T)(-1.0f / 1320.0f));                                \
+        sum = fma(sum, square, (T)(1.0f / 216.0f));                                                    \
+        sum = fma(sum, square, (T)(-1.0f / 42.0f));                                                    \
+        sum = fma(sum, square, (T)(1.0f / 10.0f));                                                     \
+        sum = fma(sum, square, (T)(-1.0f / 3.0f));                                                     \
+        return M_2_SQRTPI_F * fma(sum * square, x, x);                                                 \
+    }                                                                                                  \
+    static inline T rest_of_erf_##T(T size, T e) { /* 1 - erf(size), e = e^-size^2 */                  \
+        const T t = (T)(1.0f) / fma(size, (T)(0.3275911f), (T)(1.0f));                                 \
+        T sum = fma(t, (T)(1.061405429f), (T)(-1.453152027f));                                         \
+        sum = fma(sum, t, (T)(1.421413741f));                                                          \
+        sum = fma(sum, t, (T)(-0.284496736f));                                                         \
+        sum = fma(sum, t, (T)(0.254829592f));                                                          \
+        return sum * t * e;                                                                            \
+    }                                                                                                  \
     static __attribute__((noinline)) T activate_by_exponential_##T(T x, int activation, float alpha) { \
-        const T one = (T)(1.0f), size = fabs(x);                                                 \
-        const T e = exponential_##T(activation == ACTIVATION_ELU       ? x                       \
-                                    : activation == ACTIVATION_SIGMOID ? -size                   \
-                                                                       : -2.0f * size);          \
-        if (activation == ACTIVATION_ELU) return x < (T)(0.0f) ? alpha * (e - one) : x;          \
-        if (activation == ACTIVATION_SIGMOID) return (x < (T)(0.0f) ? e : one) / (one + e);      \
-        const T square = x * x, far = (one - e) / (one + e);                                     \
-        T near = fma(square, (T)(62.0f / 2835.0f), (T)(-17.0f / 315.0f));                        \
-        near = fma(near, square, (T)(2.0f / 15.0f));                                             \
-        near = fma(near, square, (T)(-1.0f / 3.0f));                                             \
-        near = fma(near * square, x, x);                                                         \
-        return size < (T)(0.25f) ? near : x < (T)(0.0f) ? -far : far;                            \
+        const T one = (T)(1.0f), zero = (T)(0.0f);                                                     \
+        const T size = fabs(x) * (activation == ACTIVATION_GELU ? M_SQRT1_2_F : 1.0f);                 \
+        const T e = exponential_##T(activation == ACTIVATION_ELU       ? x                             \
+                                    : activation == ACTIVATION_SIGMOID ? -size                         \
+                                    : activation == ACTIVATION_TANH    ? -2.0f * size                  \
+                                                                       : -size * size);                \
+        if (activation == ACTIVATION_ELU) return x < zero ? alpha * (e - one) : x;                     \
+        if (activation == ACTIVATION_SIGMOID) return (x < zero ? e : one) / (one + e);                 \
+        if (activation == ACTIVATION_TANH) {                                                           \
+            const T far = (one - e) / (one + e);                                                       \
+            return size < (T)(0.25f) ? near_tanh_##T(x) : x < zero ? -far : far;                       \
+        }                                                                                              \
+        const T rest = rest_of_erf_##T(size, e);                                                       \
+        if (activation == ACTIVATION_GELU) {                                                           \
+            const T half_rest = 0.5f * rest;                                                           \
+            return x * (x < zero ? half_rest : one - half_rest);                                       \
+        }                                                                                              \
+        const T far = one - rest;                                                                      \
+        return size < (T)(0.5f) ? near_erf_##T(x) : x < zero ? -far : far;                             \
     }
 
 // Defines activate_<T>(value, activation, alpha, beta) for a float type T.

@@ -20,7 +20,7 @@ from codl.ir.ops import (
     SpaceToDepth,
     Unary,
 )
-from tests.frontend.onnx_models import check_translation, make_model, node, random_array
+from tests.frontend.onnx_models import check_host, check_translation, make_model, node, random_array
 
 
 def kinds(graph: Graph) -> list[str]:
@@ -127,6 +127,51 @@ def test_keeps_the_gate_of_hard_swish_that_something_else_reads() -> None:
     graph = check_translation(make_model(nodes, inputs={"x": [3, 5]}))
 
     assert kinds(graph) == ["Unary", "Unary", "Binary"]
+
+
+GELU = {
+    "x (1 + erf) / 2": [("Mul", "x", "gate", "m"), ("Mul", "m", "half", "y")],
+    "(1 + erf) x / 2": [("Mul", "gate", "x", "m"), ("Div", "m", "two", "y")],
+    "(x / 2) (1 + erf)": [("Mul", "half", "x", "m"), ("Mul", "m", "gate", "y")],
+    "x ((1 + erf) / 2)": [("Mul", "gate", "half", "m"), ("Mul", "x", "m", "y")],
+}
+NUMBERS = {
+    name: np.array(value, np.float32)
+    for name, value in {"root": 2**0.5, "inverse": 0.5**0.5, "half": 0.5, "one": 1.0, "two": 2.0}.items()
+}
+
+
+def spell_gelu(case: str, *, inner: tuple[str, str, str] = ("Div", "x", "root"), one: str = "one") -> Graph:
+    """Return the graph of a Gelu in five nodes."""
+    operator, *inputs = inner
+    products = [node(kind, [a, b], [y]) for kind, a, b, y in GELU[case]]
+    nodes = [node(operator, inputs, ["t"]), node("Erf", ["t"], ["e"]), node("Add", ["e", one], ["gate"])]
+    return check_translation(make_model([*nodes, *products], inputs={"x": [3, 5]}, constants=NUMBERS))
+
+
+@pytest.mark.parametrize("case", GELU)
+def test_recognises_gelu_that_is_spelled_out(case: str) -> None:
+    (only,) = spell_gelu(case).nodes
+
+    assert only.epilogue.activation == Activation(kind=ActivationKind.GELU)
+
+
+def test_recognises_gelu_by_a_product_inside() -> None:
+    assert len(spell_gelu("x (1 + erf) / 2", inner=("Mul", "inverse", "x")).nodes) == 1
+
+
+def test_keeps_what_is_almost_gelu() -> None:
+    assert len(spell_gelu("x (1 + erf) / 2", inner=("Mul", "half", "x")).nodes) > 1
+    assert len(spell_gelu("x (1 + erf) / 2", one="two").nodes) > 1
+
+
+def test_leaves_the_approximation_of_gelu_to_the_host() -> None:
+    only = node("Gelu", ["x"], ["y"], approximate="tanh")
+
+    check_host(
+        make_model([only], inputs={"x": [3, 5]}, opset=20),
+        reason="got attribute approximate",
+    )
 
 
 def test_keeps_silu_as_two_nodes() -> None:

@@ -18,6 +18,8 @@ class ActivationKind(StrEnum):
     HARD_SIGMOID = "hard_sigmoid"
     HARD_SWISH = "hard_swish"
     TANH = "tanh"
+    ERF = "erf"
+    GELU = "gelu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ FUNCTIONS: Mapping[ActivationKind, Function] = {
     ActivationKind.HARD_SIGMOID: Function(operator="HardSigmoid", attributes={"alpha": 0.2, "beta": 0.5}),
     ActivationKind.HARD_SWISH: Function(operator="HardSwish"),
     ActivationKind.TANH: Function(operator="Tanh", is_expensive=True),
+    ActivationKind.ERF: Function(operator="Erf", is_expensive=True),
+    ActivationKind.GELU: Function(operator="Gelu", is_expensive=True),
 }
 """In the order of their codes in kernels; the bounds of Clip are inputs of ONNX's operator."""
 
