@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codl.ir.graph import Shape
-
 IntArray = npt.NDArray[np.int64]
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """The laws of a graph: one producer each, topological order, shapes that follow from each other."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from codl.errors import ModelError
-from codl.ir.graph import FLOAT_TYPE, Graph, Node
-from codl.ir.ops import HostCall
-from codl.ir.shapes import find_shape_problem
+from codl.ir.graph import FLOAT_TYPE, Graph, Node, Tensor
+from codl.ir.ops import HostCall, MisfitError
 
 
 def check_graph(graph: Graph) -> None:
@@ -103,3 +102,23 @@ def _find_call_problems(node: Node, op: HostCall, graph: Graph) -> Iterator[str]
             f"node {node.name!r} (HostCall): got inputs {list(node.inputs)}, "
             f"expected {list(first.inputs)} as {first.name!r} of its group"
         )
+
+
+def find_shape_problem(node: Node, tensors: Mapping[str, Tensor]) -> str | None:
+    """Return a sentence if the tensors of a node do not have the shapes that its operator asks for.
+
+    Args:
+        node: Its inputs and its output are all among ``tensors``.
+        tensors: Of the graph, by name.
+    """
+    names = node.inputs if node.residual is None else node.inputs[:-1]
+    inputs, output = [tensors[name].shape for name in names], tensors[node.output].shape
+    title = f"node {node.name!r} ({node.kind})"
+    try:
+        expected = node.op.find_shapes(inputs, output)
+    except MisfitError as misfit:
+        return f"{title}: {misfit}"
+    for name, got, wanted in zip((*names, node.output), (*inputs, output), expected, strict=True):
+        if got != wanted:
+            return f"{title}: got {name!r} of shape {list(got)}, expected {list(wanted)}"
+    return None

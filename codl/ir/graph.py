@@ -8,7 +8,20 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from codl.ir.boxes import Shape
 from codl.ir.ops import Epilogue, HostCall, Op, ResidualOrder
+
+__all__ = [
+    "FLOAT_BYTES",
+    "FLOAT_TYPE",
+    "NO_EPILOGUE",
+    "FloatArray",
+    "Graph",
+    "HostModel",
+    "Node",
+    "Shape",
+    "Tensor",
+]
 
 NO_EPILOGUE = Epilogue()
 FLOAT_BYTES = 4
@@ -17,7 +30,6 @@ FLOAT_TYPE = "tensor(float)"
 """The one type of tensors that devices have, in ONNX's words."""
 
 FloatArray = npt.NDArray[np.float32]
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Which input boxes an output box needs: the one question that slices, chains and transfers ask.
 
-The rules of the operators (`codl.ir.rules`) work on arrays of boxes only: a
+The rules of the operators (`codl.ir.ops`) work on arrays of boxes only: a
 single region is an array of one. Zero padding is clipped away there; real
 neighbour rows that a slice needs are its halo, and are part of the answer.
 """
@@ -13,8 +13,7 @@ import numpy as np
 from codl.ir.boxes import Boxes, IntArray, Region
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import ResidualOrder
-from codl.ir.rules import RULES
-from codl.ir.rules.windows import input_window
+from codl.ir.ops.windows import input_window
 from codl.ir.stacking import Stack, find_stacked_sort, join_boxes, stack_nodes
 
 __all__ = [
@@ -98,7 +97,7 @@ def input_boxes(node: Node, graph: Graph, out: Boxes) -> tuple[Boxes, ...]:
     shapes = tuple(graph.shape(name) for name in node.inputs)
     has_residual = node.epilogue.residual is not ResidualOrder.NONE
     own = shapes[:-1] if has_residual else shapes
-    needs = RULES[type(node.op)](node.op, own, graph.shape(node.output), out)
+    needs = node.op.find_needs(own, graph.shape(node.output), out)
     if has_residual:
         needs = (*needs, out)
     empty = out.is_empty[:, None]

@@ -1,5 +1,6 @@
 """One strategy for each kind of operator; together they cover every region rule."""
 
+from codl.ir import ops
 from tests.ir.random_moves import (
     channel_shuffles,
     depth_to_spaces,
@@ -22,6 +23,8 @@ from tests.ir.random_nodes import (
 )
 from tests.ir.random_reductions import normalizations, reductions, response_norms, transposed_convolutions
 
+_TYPES = [one for one in vars(ops).values() if isinstance(one, type)]
+OPERATORS = tuple(one for one in _TYPES if issubclass(one, ops.Op) and one is not ops.Op)
 EVERY_KIND = {
     "convolution": convolutions(),
     "transposed convolution": transposed_convolutions(),

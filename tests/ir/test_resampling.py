@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from codl.ir.ops import Coordinates, Resize2d, ResizeMode, Rounding
-from codl.ir.resampling import find_taps
+from codl.ir.ops.resizing import find_taps
 
 LENGTHS = (1, 2, 3, 5, 16, 33)
 SCALES = (0.1, 0.3, 0.5, 0.6, 0.75, 1.0, 1.1, 1.25, 1.5, 1.7, 2.0, 2.3, 3.0, 7.5)

@@ -9,8 +9,8 @@ from codl.catalog.rows.boxes import LANES, constants_like, is_plain, lanes_for, 
 from codl.catalog.spec import Implementation, LaunchBatch, PackedArg, Parameters, kernel_dims, plain_arg
 from codl.ir.graph import FloatArray, Graph, Node, Shape
 from codl.ir.ops import Resize2d, ResizeMode
+from codl.ir.ops.resizing import find_taps
 from codl.ir.regions import Boxes
-from codl.ir.resampling import find_taps
 from codl.machine import DeviceInfo
 
 RESIZE = "resize2d_taps__buffer"

@@ -17,18 +17,15 @@ from codl.ir.ops.host import HostCall
 from codl.ir.ops.moves import (
     ChannelShuffle,
     Concat,
-    Coordinates,
     DepthToSpace,
     Pad,
     PadMode,
     Reshape,
-    Resize2d,
-    ResizeMode,
-    Rounding,
     Slice,
     SpaceToDepth,
     Transpose,
 )
+from codl.ir.ops.operator import MisfitError, Op
 from codl.ir.ops.pointwise import (
     Affine,
     Binary,
@@ -45,6 +42,7 @@ from codl.ir.ops.reductions import (
     RowSum,
     Softmax,
 )
+from codl.ir.ops.resizing import Coordinates, Resize2d, ResizeMode, Rounding
 from codl.ir.ops.windows import (
     Conv2d,
     ConvTranspose2d,
@@ -75,6 +73,7 @@ __all__ = [
     "HostCall",
     "LocalResponseNorm",
     "MatMul",
+    "MisfitError",
     "Normalize",
     "Op",
     "Pad",
@@ -97,31 +96,3 @@ __all__ = [
     "Transpose",
     "Unary",
 ]
-
-Op = (
-    Conv2d
-    | MatMul
-    | Pool2d
-    | RowSum
-    | CombineRows
-    | Unary
-    | Binary
-    | Affine
-    | Concat
-    | Reshape
-    | Softmax
-    | SpaceToDepth
-    | DepthToSpace
-    | ConvTranspose2d
-    | RowMoments
-    | CombineMoments
-    | Normalize
-    | LocalResponseNorm
-    | Slice
-    | Pad
-    | Resize2d
-    | ReduceMean
-    | Transpose
-    | ChannelShuffle
-    | HostCall
-)

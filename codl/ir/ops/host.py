@@ -2,9 +2,16 @@
 
 from dataclasses import dataclass
 
+from codl.ir.boxes import Boxes, Shape
+from codl.ir.ops.operator import (
+    Needs,
+    Op,
+    Shapes,
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostCall:
+class HostCall(Op):
     """One output of a model that ONNX Runtime runs on the CPU. Inputs: the model's, in its order.
 
     All outputs of a model are computed at once, by nodes that share a group and their inputs.
@@ -14,3 +21,11 @@ class HostCall:
     """Which of the graph's `host_models`."""
     index: int
     """Place among the model's outputs."""
+
+    def find_shapes(self, shapes: Shapes, output: Shape) -> Shapes:
+        """Return what is there: ONNX Runtime's values are compared with it when they come."""
+        return *shapes, output
+
+    def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:
+        """Return whole inputs: a host call is never cut."""
+        return tuple(Boxes.whole(shape, out.count) for shape in shapes)

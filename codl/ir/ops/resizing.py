@@ -1,14 +1,85 @@
-"""Which input positions a resized axis reads, and with which weight."""
+"""Resizing of images: shapes, what an output position reads, and with which weight."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
 
-from codl.ir.boxes import IntArray
-from codl.ir.graph import FloatArray
-from codl.ir.ops import Coordinates, Resize2d, ResizeMode, Rounding
+from codl.ir.boxes import Boxes, IntArray, Shape
+from codl.ir.ops.operator import (
+    Needs,
+    Op,
+    Shapes,
+    check,
+    take,
+    with_rank,
+)
+
+
+class ResizeMode(StrEnum):
+    """How a resized element is made."""
+
+    NEAREST = "nearest"
+    LINEAR = "linear"
+
+
+class Coordinates(StrEnum):
+    """ONNX coordinate_transformation_mode of Resize."""
+
+    HALF_PIXEL = "half_pixel"
+    PYTORCH_HALF_PIXEL = "pytorch_half_pixel"
+    ALIGN_CORNERS = "align_corners"
+    ASYMMETRIC = "asymmetric"
+
+
+class Rounding(StrEnum):
+    """ONNX nearest_mode of Resize."""
+
+    PREFER_FLOOR = "round_prefer_floor"
+    PREFER_CEIL = "round_prefer_ceil"
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize2d(Op):
+    """Resizing of height and width, x [N, C, H, W] -> [N, C, OH, OW]."""
+
+    mode: ResizeMode
+    scale: tuple[float, float]
+    """(vertical, horizontal), as given or output / input."""
+    coordinates: Coordinates = Coordinates.HALF_PIXEL
+    rounding: Rounding = Rounding.PREFER_FLOOR
+
+    def find_shapes(self, shapes: Shapes, output: Shape) -> Shapes:
+        """Any height and width."""
+        x = with_rank(take(shapes, 1)[0], 4)
+        check(
+            max(x[2:]) <= MOST_POSITIONS,
+            got=f"shape {list(x)}",
+            expected=f"up to {MOST_POSITIONS} rows and columns",
+        )
+        check(
+            all(isfinite(scale) and scale > 0 for scale in self.scale),
+            got=f"scale {self.scale}",
+            expected="above 0",
+        )
+        return x, (*x[:2], *with_rank(output, 4)[2:])
+
+    def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:
+        """Return the boxes from the first to the last element that the outputs blend."""
+        need = out
+        for axis in (0, 1):
+            out_length = output[2 + axis]
+            taps = find_taps(self, axis=axis, length=shapes[0][2 + axis], out_length=out_length)
+            first = np.minimum(out.begin[:, 2 + axis], out_length - 1)
+            last = np.clip(out.end[:, 2 + axis] - 1, 0, out_length - 1)
+            need = need.with_axis(2 + axis, taps.low[first], taps.high[last] + 1)
+        return (need,)
+
 
 Doubles = npt.NDArray[np.float64]
 
@@ -24,7 +95,7 @@ class Taps:
     low: IntArray
     high: IntArray
     """Equals `low` where the weight is 0, so everywhere for nearest."""
-    weight: FloatArray
+    weight: npt.NDArray[np.float32]
     """Of `high`, in [0, 1)."""
 
 
@@ -54,7 +125,7 @@ def find_taps(op: Resize2d, *, axis: int, length: int, out_length: int) -> Taps:
     return Taps(low=low, high=low + (weight > 0), weight=weight)
 
 
-def _original_position(op: Resize2d, *, axis: int, length: int, out_length: int) -> FloatArray:
+def _original_position(op: Resize2d, *, axis: int, length: int, out_length: int) -> npt.NDArray[np.float32]:
     """Return the input coordinate of each output position, float32, possibly outside the tensor."""
     x, scale, half = np.arange(out_length, dtype=np.float32), np.float32(op.scale[axis]), np.float32(0.5)
     if scale == 1:

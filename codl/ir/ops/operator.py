@@ -1,10 +1,39 @@
-"""What shape rules ask of attributes and shapes, and the error that says what does not fit."""
+"""What every operator says of itself, and words in which it says it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from codl.ir.graph import Shape
+from codl.ir.boxes import Boxes, Shape
 
 Shapes = Sequence[Shape]
+Needs = tuple[Boxes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """An operator: a frozen dataclass of its attributes."""
+
+    def find_shapes(self, shapes: Shapes, output: Shape) -> Shapes:
+        """Return the shapes that inputs and output must have, the output's last.
+
+        Args:
+            shapes: Of the inputs, without a residual's.
+            output: Shape that the graph states; where the operator leaves it open it comes back.
+
+        Raises:
+            MisfitError: Attributes that do not fit the inputs, whatever the output.
+        """
+        raise NotImplementedError
+
+    def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:
+        """Return the boxes of each input that some boxes of the output need.
+
+        Args:
+            shapes: Of the inputs, without a residual's.
+            output: Of the output.
+            out: Boxes of it. What an empty one needs is not asked for.
+        """
+        raise NotImplementedError
 
 
 class MisfitError(Exception):
@@ -62,3 +91,16 @@ def broadcast(a: Shape, b: Shape) -> Shape:
         expected="shapes that broadcast",
     )
     return tuple([n if m == 1 else m for m, n in zip(wide_a, wide_b, strict=True)])
+
+
+def broadcast_boxes(shape: Shape, out: Boxes, *, free_axes: int = 0) -> Boxes:
+    """Return the boxes of a tensor of ``shape`` broadcast (ONNX rules) against ``out``.
+
+    The last ``free_axes`` axes are taken as they are: they are no broadcast axes.
+    """
+    rank, skipped = len(shape), out.begin.shape[1] - len(shape)
+    begin, end = out.begin[:, skipped:].copy(), out.end[:, skipped:].copy()
+    for axis in range(rank - free_axes):
+        if shape[axis] == 1:
+            begin[:, axis], end[:, axis] = 0, 1
+    return Boxes(begin, end)
