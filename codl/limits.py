@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from codl.errors import InputError
 
-MIB, GIB = 1 << 20, 1 << 30
+GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Limits:
     """Weights of a model, those that lie beside it included."""
     tensor_elements: int = 2**31 - 1
     """Elements of one tensor."""
-    folded_bytes: int = 256 * MIB
+    folded_bytes: int = GIB
     """Constants computed while a model is loaded, beyond three times the bytes of its own weights."""
     planned_bytes: int = 8 * GIB
     """Activations of all devices and of the host together."""

@@ -295,6 +295,17 @@ def test_arguments_of_another_kind_are_type_errors(arguments: tuple[Any, ...]) -
     assert isinstance(caught.value, TypeError | ValueError)
 
 
+def test_a_number_of_numpys_is_a_tensor_without_axes() -> None:
+    session = codl.InferenceSession(relu_model([]))
+
+    (y,) = session.run(None, {"x": np.float32(3)})
+
+    assert y == 3
+    assert y.shape == ()
+    with pytest.raises(codl.InputError, match="got dtype float64"):
+        session.run(None, {"x": np.float64(3)})
+
+
 def test_names_may_be_any_collection() -> None:
     session = codl.InferenceSession(relu_model([3]))
 

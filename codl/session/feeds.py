@@ -83,6 +83,8 @@ def _check_feed(argument: Argument, value: Any) -> Any:
     name, dtype = argument.name, find_dtype(argument.type)
     if isinstance(value, list):
         value = _convert_list(argument, value, dtype)
+    elif isinstance(value, np.generic):  # a number of numpy's is a tensor without axes
+        value = np.asarray(value)
     if not isinstance(value, np.ndarray):
         raise InputError(
             f"input {name!r}: got {type(value).__name__}, expected a numpy array of {_describe(argument)}"
