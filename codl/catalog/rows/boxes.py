@@ -1,7 +1,7 @@
 """How kernels that walk boxes (kernels/common/runs.h) are launched: a work-item's share and its cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -99,6 +99,56 @@ def share_box(boxes: Boxes, dims: KernelDims, info: DeviceInfo, *, work: IntArra
         item_rows=np.where(is_cut, 1, np.minimum(np.maximum(target // channels, 1), rows)),
         item_channels=np.where(is_cut, ceil_div(ceil_div(channels, 2 * pieces), widest) * widest, channels),
     )
+
+
+def share_lines(out: Boxes, dims: KernelDims, info: DeviceInfo, *, work: int) -> BoxLaunch:
+    """Return the launch of a kernel that reads whole lines of c for any part of one: no line is shared.
+
+    Args:
+        out: Output boxes, one for each candidate.
+        dims: Which axis each kernel dimension walks along.
+        info: The device.
+        work: Elementary steps for each line.
+    """
+    begin, extent = box_in(out, dims)
+    rows = np.maximum(extent[:, :3].prod(axis=1), 1)
+    fair = rows // (ITEMS_PER_UNIT * max(1, info.units))
+    return BoxLaunch(
+        begin=begin,
+        extent=extent,
+        item_rows=np.minimum(np.maximum(fair, max(1, LEAST_ITEM // work)), rows),
+        item_channels=np.maximum(extent[:, 3], 1),
+    )
+
+
+def share_columns(out: Boxes, dims: KernelDims, axis: int, info: DeviceInfo, *, work: int) -> BoxLaunch:
+    """Return the launch of a kernel whose work-items take the whole of an axis, which w walks along.
+
+    Args:
+        out: Output boxes, one for each candidate.
+        dims: Which axis each kernel dimension walks along, as `column_dims` returns them.
+        axis: The axis.
+        info: The device.
+        work: Elementary steps for the whole axis.
+    """
+    shared = share_box(out.with_axis(axis, 0, 1), dims, info, work=work)
+    begin, extent = box_in(out, dims)
+    return replace(shared, begin=begin, extent=extent, item_rows=np.maximum(extent[:, 2], 1))
+
+
+def innermost_axis(rank: int) -> int:
+    """Return the axis that kernel dimension c walks along: the innermost in memory."""
+    entry = kernel_dims(rank)[3]
+    assert entry is not None
+    return entry[0]
+
+
+def column_dims(rank: int, axis: int) -> KernelDims:
+    """Return kernel dimensions whose w walks along an axis that is not the innermost in memory."""
+    inner = innermost_axis(rank)
+    others = [other for other in range(rank) if other not in (axis, inner)]
+    n, h = [None] * (2 - len(others)) + [(other, 1) for other in others]
+    return n, h, (axis, 1), (inner, 1)
 
 
 def lanes_for(info: DeviceInfo, channels: int) -> Parameters:

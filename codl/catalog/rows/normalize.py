@@ -1,7 +1,6 @@
 """Rows for normalizations: instance normalization in three nodes, and response norm over channels."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -9,7 +8,6 @@ from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.rows.boxes import (
     LANES,
     BoxLaunch,
-    box_in,
     channel_dims,
     constants_like,
     has_residual,
@@ -17,6 +15,7 @@ from codl.catalog.rows.boxes import (
     lanes_for,
     moved_bytes,
     share_box,
+    share_columns,
 )
 from codl.catalog.spec import (
     Implementation,
@@ -99,10 +98,7 @@ def _describe_combine(
 
 def _share_pairs(out: Boxes, info: DeviceInfo, *, work: int) -> BoxLaunch:
     """Return a launch whose work-items take both of a pair: moments, or factor and summand."""
-    dims = kernel_dims(4)
-    shared = share_box(out.with_axis(3, 0, 1), dims, info, work=work)
-    begin, extent = box_in(out, dims)
-    return replace(shared, begin=begin, extent=extent, item_rows=np.maximum(extent[:, 2], 1))
+    return share_columns(out, kernel_dims(4), 3, info, work=work)
 
 
 def _accepts_normalize(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:

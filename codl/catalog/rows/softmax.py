@@ -1,22 +1,20 @@
 """Rows for softmax: one for the axis that is innermost in memory, one for the others."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from codl.catalog.rows.boxes import (
-    ITEMS_PER_UNIT,
     LANES,
-    LEAST_ITEM,
     BoxLaunch,
-    box_in,
+    column_dims,
     constants_like,
     has_rank_up_to,
+    innermost_axis,
     innermost_length,
     is_plain,
     lanes_for,
     moved_bytes,
-    share_box,
+    share_columns,
+    share_lines,
 )
 from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, TensorArg, kernel_dims
 from codl.ir.graph import Graph, Node
@@ -31,18 +29,11 @@ _STEP_WORK = 8
 """An exponential costs about as much as this many plain elements."""
 
 
-def _innermost(rank: int) -> int:
-    """Return the axis that kernel dimension c walks along: the innermost in memory."""
-    entry = kernel_dims(rank)[3]
-    assert entry is not None
-    return entry[0]
-
-
 def _accepts(node: Node, graph: Graph, info: DeviceInfo, *, innermost: bool) -> Parameters | None:
     if not isinstance(node.op, Softmax) or not is_plain(node) or not has_rank_up_to(4, node, graph):
         return None
     shape = graph.shape(node.output)
-    if (node.op.axis == _innermost(len(shape))) != innermost:
+    if (node.op.axis == innermost_axis(len(shape))) != innermost:
         return None
     return lanes_for(info, innermost_length(shape))
 
@@ -62,15 +53,7 @@ def _describe_rows(
     assert isinstance(node.op, Softmax)
     shape = graph.shape(node.output)
     dims = kernel_dims(len(shape))
-    begin, extent = box_in(out, dims)
-    least = max(1, LEAST_ITEM // (_STEP_WORK * shape[node.op.axis]))
-    rows = np.maximum(extent[:, :3].prod(axis=1), 1)
-    launch = BoxLaunch(
-        begin=begin,
-        extent=extent,
-        item_rows=np.minimum(np.maximum(rows // (ITEMS_PER_UNIT * max(1, info.units)), least), rows),
-        item_channels=np.maximum(extent[:, 3], 1),
-    )
+    launch = share_lines(out, dims, info, work=_STEP_WORK * shape[node.op.axis])
     return (_batch(node, graph, out, info, parameters, entry=ROWS, dims=dims, launch=launch),)
 
 
@@ -79,20 +62,10 @@ def _describe_columns(
 ) -> tuple[LaunchBatch, ...]:
     """Kernel dimension w walks along the axis; a work-item takes it whole."""
     assert isinstance(node.op, Softmax)
-    shape = graph.shape(node.output)
-    dims = _column_dims(len(shape), node.op.axis)
-    one_row = out.with_axis(node.op.axis, 0, 1)
-    shared = share_box(one_row, dims, info, work=_STEP_WORK * shape[node.op.axis])
-    begin, extent = box_in(out, dims)
-    launch = replace(shared, begin=begin, extent=extent, item_rows=np.maximum(extent[:, 2], 1))
+    shape, axis = graph.shape(node.output), node.op.axis
+    dims = column_dims(len(shape), axis)
+    launch = share_columns(out, dims, axis, info, work=_STEP_WORK * shape[axis])
     return (_batch(node, graph, out, info, parameters, entry=COLUMNS, dims=dims, launch=launch),)
-
-
-def _column_dims(rank: int, axis: int) -> KernelDims:
-    inner = _innermost(rank)
-    others = [other for other in range(rank) if other not in (axis, inner)]
-    n, h = [None] * (2 - len(others)) + [(other, 1) for other in others]
-    return n, h, (axis, 1), (inner, 1)
 
 
 def _batch(
