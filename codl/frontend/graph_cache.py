@@ -23,6 +23,7 @@ from codl.errors import CacheError
 from codl.frontend.binding import Shapes
 from codl.frontend.graph_text import format_graph, parse_graph, strip
 from codl.frontend.reader import Source
+from codl.ir.check import check_graph
 from codl.ir.graph import Graph
 
 LEAST_BYTES = 1 << 20
@@ -74,8 +75,10 @@ def read_graph(entry: SealedFile) -> Graph:
         name.removeprefix(_HOST_MODEL): entry.text(name) for name in entry if name.startswith(_HOST_MODEL)
     }
     try:
-        return parse_graph(entry.text(_TEXT).decode(), constants, contents)
-    except (KeyError, ValueError) as error:
+        graph = parse_graph(entry.text(_TEXT).decode(), constants, contents)
+        check_graph(graph)
+        return graph
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # values of other types than meant
         raise CacheError(f"{entry.path}: holds no graph ({error}); remove it") from error
 
 

@@ -46,7 +46,7 @@ def parse_graph(
     """
     try:
         found = _decode(json.loads(text))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"graph as text: {type(error).__name__} {error}") from error
     if not isinstance(found, Graph):
         raise ValueError(f"graph as text: got {type(found).__name__}, expected Graph")

@@ -97,8 +97,6 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
         graph = _make_graph(source, shapes=shapes, initializers=initializers)
         if not initializers:
             graph = keep_graph(graph, source, shapes=shapes)
-    else:
-        check_graph(graph)
     outputs = tuple(
         Argument(
             name=name,
