@@ -1,8 +1,10 @@
 """Translations of functions of single elements."""
 
+from functools import partial
+
 import numpy as np
 
-from codl.frontend.draft import Draft
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.ops import FUNCTIONS, Activation, ActivationKind, Binary, BinaryKind, Epilogue, Unary
 
@@ -57,3 +59,15 @@ def translate_sum(draft: Draft, node: OnnxNode) -> None:
         output = node.output if is_last else draft.fresh_name(f"{node.output}/sum{index + 1}")
         name = node.name if is_last else f"{node.name}/sum{index + 1}"
         total = draft.add_node(Binary(kind=BinaryKind.ADD), (total, addend), output, shape=shape, name=name)
+
+
+TRANSLATIONS: Translations = {
+    **{f.operator: partial(translate_activation, kind) for kind, f in FUNCTIONS.items()},
+    "Add": partial(translate_binary, BinaryKind.ADD),
+    "Clip": translate_clip,
+    "Div": partial(translate_binary, BinaryKind.DIV),
+    "Mul": partial(translate_binary, BinaryKind.MUL),
+    "PRelu": partial(translate_binary, BinaryKind.PRELU),
+    "Sub": partial(translate_binary, BinaryKind.SUB),
+    "Sum": translate_sum,
+}

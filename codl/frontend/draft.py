@@ -1,6 +1,6 @@
 """A `Graph` under construction: what the operators' translations read from and write to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -265,3 +265,7 @@ def _take(hint: str, taken: set[str], counts: dict[str, int]) -> str:
 
 def _find_outputs(node: Node | HostNode) -> tuple[str, ...]:
     return (node.output,) if isinstance(node, Node) else node.node.outputs
+
+
+Translations = dict[str, Callable[[Draft, OnnxNode], None]]
+"""ONNX operator -> what adds it to a draft."""

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from codl.frontend.draft import Draft
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.windows import read_window
 from codl.ir.graph import Shape
@@ -128,3 +128,10 @@ def _reshape(draft: Draft, name: str, shape: Shape, *, hint: str) -> str:
     if name in draft.constants:
         return draft.add_constant(hint, draft.constants[name].reshape(shape))
     return draft.add_node(Reshape(), (name,), draft.fresh_name(hint), shape=shape)
+
+
+TRANSLATIONS: Translations = {
+    "Conv": translate_conv,
+    "Gemm": translate_gemm,
+    "MatMul": translate_matmul,
+}

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from codl.frontend.draft import Draft
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.ops import (
     Affine,
@@ -91,3 +91,11 @@ def translate_softmax(draft: Draft, node: OnnxNode) -> None:
     draft.add_node(Reshape(), (x,), before, shape=rows, name=f"{node.name}/rows")
     draft.add_node(Softmax(axis=1), (before,), after, shape=rows, name=f"{node.name}/softmax")
     draft.add_node(Reshape(), (after,), node.output, shape=shape, name=node.name)
+
+
+TRANSLATIONS: Translations = {
+    "BatchNormalization": translate_batch_norm,
+    "InstanceNormalization": translate_instance_norm,
+    "LRN": translate_response_norm,
+    "Softmax": translate_softmax,
+}

@@ -1,6 +1,6 @@
 """Translations of the poolings; global ones become partial moments and a small combination."""
 
-from codl.frontend.draft import Draft
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.windows import read_window
 from codl.ir.graph import Shape
@@ -92,3 +92,12 @@ def _image_shape(draft: Draft, node: OnnxNode, x: str) -> Shape:
     if len(shape) != 4:
         raise node.unsupported(got=f"an input of {len(shape)} axes", expected="4 (images)")
     return shape
+
+
+TRANSLATIONS: Translations = {
+    "AveragePool": translate_pool,
+    "GlobalAveragePool": translate_global_average,
+    "GlobalMaxPool": translate_global_max,
+    "MaxPool": translate_pool,
+    "ReduceMean": translate_reduce_mean,
+}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codl.frontend.draft import Array, Draft
+from codl.frontend.draft import Array, Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.scales import find_scales_input, spread_scales
 from codl.ir.graph import Shape
@@ -148,3 +148,10 @@ def _read_sampling(node: OnnxNode, *, scale: tuple[float, float]) -> _Sampling:
     return _Sampling(
         mode=mode, coordinates=Coordinates.ASYMMETRIC, rounding=Rounding.CEIL if shrinks else Rounding.FLOOR
     )
+
+
+TRANSLATIONS: Translations = {
+    "Pad": translate_pad,
+    "Resize": translate_resize,
+    "Upsample": translate_resize,
+}

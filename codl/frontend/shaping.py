@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codl.frontend.draft import Draft
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.slices import find_picks
 from codl.ir.graph import Shape
@@ -194,3 +194,19 @@ def translate_depth_to_space(draft: Draft, node: OnnxNode) -> None:
     x = draft.operand(node.inputs[0], node=node)
     op = DepthToSpace(block=node.integer("blocksize", 1), is_column_major=_is_column_major(node))
     draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
+
+
+TRANSLATIONS: Translations = {
+    "Concat": translate_concat,
+    "DepthToSpace": translate_depth_to_space,
+    "Dropout": translate_dropout,
+    "Flatten": translate_reshape,
+    "Identity": translate_identity,
+    "Reshape": translate_reshape,
+    "Slice": translate_slice,
+    "SpaceToDepth": translate_space_to_depth,
+    "Split": translate_split,
+    "Squeeze": translate_reshape,
+    "Transpose": translate_transpose,
+    "Unsqueeze": translate_reshape,
+}

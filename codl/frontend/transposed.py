@@ -1,6 +1,6 @@
 """Translation of ConvTranspose, and the padding that its attributes ask for."""
 
-from codl.frontend.draft import Draft
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.windows import read_transposed_window
 from codl.ir.ops import ConvTranspose2d
@@ -29,3 +29,8 @@ def translate_conv_transpose(draft: Draft, node: OnnxNode) -> None:
     )
     inputs = [draft.operand(name, node=node) for name in (x, *constants)]
     draft.add_node(op, inputs, node.output, shape=shape, name=node.name)
+
+
+TRANSLATIONS: Translations = {
+    "ConvTranspose": translate_conv_transpose,
+}

@@ -1,10 +1,13 @@
-"""Hypothesis strategies: a graph of one random operator that moves, picks, repeats or resamples elements."""
+"""Hypothesis strategies: graphs of one operator that moves or resamples, and what it reads."""
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
 
 from hypothesis import strategies as st
 
-from codl.ir.graph import Graph
+from codl.ir.graph import Graph, Shape
 from codl.ir.ops import (
     ChannelShuffle,
     Coordinates,
@@ -17,7 +20,7 @@ from codl.ir.ops import (
     Slice,
     Transpose,
 )
-from tests.ir.random_nodes import one_node, shapes
+from tests.ir.random_nodes import Index, Readers, Reads, one_node, shapes
 
 
 @st.composite
@@ -94,3 +97,82 @@ def resizings(draw: st.DrawFn) -> Graph:
     )
     (height, out_height), (width, out_width) = sides
     return one_node(op, [(batch, channels, height, width)], (batch, channels, out_height, out_width))
+
+
+def _transpose(op: Transpose, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    element = [0] * len(shapes[0])
+    for i, source in zip(index, op.order, strict=True):
+        element[source] = i
+    yield 0, tuple(element)
+
+
+def _channel_shuffle(op: ChannelShuffle, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    n, c, *pixel = index
+    place, group = divmod(c, op.groups)
+    yield 0, (n, group * (shapes[0][1] // op.groups) + place, *pixel)
+
+
+def _depth_to_space(op: DepthToSpace, _: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    n, c, row, column = index
+    offset = row % op.block * op.block + column % op.block
+    channel = c * op.block**2 + offset if op.is_column_major else offset * shape[1] + c
+    yield 0, (n, channel, row // op.block, column // op.block)
+
+
+def _slice(op: Slice, _: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    yield 0, tuple(b + i * s for b, i, s in zip(op.begin, index, op.step, strict=True))
+
+
+def _pad(op: Pad, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    element = []
+    for i, before, length in zip(index, op.before, shapes[0], strict=True):
+        place = i - before
+        if op.mode is PadMode.CONSTANT and not 0 <= place < length:
+            return
+        if op.mode is PadMode.EDGE:
+            place = min(max(place, 0), length - 1)
+        if place < 0:
+            place = -place
+        element.append(2 * (length - 1) - place if place >= length else place)
+    yield 0, tuple(element)
+
+
+def _resize2d(op: Resize2d, shapes: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    n, c, *pixel = index
+    sides = [_neighbours(op, axis, shapes[0][2 + axis], shape[2 + axis], pixel[axis]) for axis in (0, 1)]
+    yield from ((0, (n, c, h, w)) for h, w in product(*sides))
+
+
+def _neighbours(op: Resize2d, axis: int, length: int, out_length: int, place: int) -> set[int]:
+    """Return the positions that an output position is made of, in exact arithmetic."""
+    x, half, scale = Fraction(place), Fraction(1, 2), Fraction(op.scale[axis])
+    if scale != 1:
+        match op.coordinates:
+            case Coordinates.ASYMMETRIC:
+                x = x / scale
+            case Coordinates.HALF_PIXEL:
+                x = (x + half) / scale - half
+            case Coordinates.PYTORCH_HALF_PIXEL:
+                x = (x + half) / scale - half if out_length > 1 else Fraction(0)
+            case Coordinates.ALIGN_CORNERS:
+                x = x * (length - 1) / (out_length - 1) if out_length > 1 else Fraction(0)
+    if op.mode is ResizeMode.LINEAR:
+        found = {math.floor(x), math.ceil(x)}
+    else:
+        found = {
+            Rounding.FLOOR: {math.floor(x)},
+            Rounding.CEIL: {math.ceil(x)},
+            Rounding.PREFER_FLOOR: {math.ceil(x - half)},
+            Rounding.PREFER_CEIL: {math.floor(x + half)},
+        }[op.rounding]
+    return {min(max(i, 0), length - 1) for i in found}
+
+
+READS: Readers = {
+    DepthToSpace: _depth_to_space,
+    Slice: _slice,
+    Pad: _pad,
+    Resize2d: _resize2d,
+    Transpose: _transpose,
+    ChannelShuffle: _channel_shuffle,
+}

@@ -1,7 +1,9 @@
 """Hypothesis strategies: a graph of one random operator, of every kind that has a region rule."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 from hypothesis import assume
@@ -22,6 +24,7 @@ from codl.ir.ops import (
     PoolKind,
     Reshape,
     ResidualOrder,
+    RowMoments,
     RowSum,
     Softmax,
     SpaceToDepth,
@@ -30,6 +33,12 @@ from codl.ir.ops import (
 from codl.ir.regions import Region
 
 lengths = st.integers(1, 5)
+
+Index = tuple[int, ...]
+Reads = Iterator[tuple[int, Index]]
+"""(position of the input, element of it)"""
+Readers = dict[type, Callable[[Any, Sequence[Shape], Shape, Index], Reads]]
+"""Operator -> which input elements an output element reads, by its definition."""
 
 
 def one_node(op: Op, inputs: Sequence[Shape], output: Shape, *, has_residual: bool = False) -> Graph:
@@ -211,3 +220,111 @@ def space_to_depths(draw: st.DrawFn) -> Graph:
     source = (batch, channels, height * block, width * block)
     op = SpaceToDepth(block=block, is_column_major=draw(st.booleans()))
     return one_node(op, [source], (batch, channels * block * block, height, width))
+
+
+def _window(op: Conv2d | Pool2d, x: Shape, row: int, column: int) -> Iterator[tuple[int, int]]:
+    for i, j in product(range(op.kernel[0]), range(op.kernel[1])):
+        h = row * op.stride[0] + i * op.dilation[0] - op.pads[0]
+        w = column * op.stride[1] + j * op.dilation[1] - op.pads[1]
+        if 0 <= h < x[2] and 0 <= w < x[3]:
+            yield h, w
+
+
+def _conv2d(op: Conv2d, shapes: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    (n, oc, row, column), (x, weight) = index, shapes[:2]
+    group = oc // (shape[1] // op.groups)
+    cell = [
+        range(place // side * side, place // side * side + side)
+        for place, side in zip((row, column), op.tile, strict=True)
+    ]
+    pixels = {pixel for corner in product(*cell) for pixel in _window(op, x, *corner)}
+    for c in range(weight[1]):
+        yield from ((0, (n, group * weight[1] + c, h, w)) for h, w in pixels)
+        yield from ((1, (oc, c, i, j)) for i in range(weight[2]) for j in range(weight[3]))
+    if op.has_bias:
+        yield 2, (oc,)
+
+
+def _pool2d(op: Pool2d, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    n, c, row, column = index
+    yield from ((0, (n, c, h, w)) for h, w in _window(op, shapes[0], row, column))
+
+
+def _matmul(op: MatMul, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    *batch, row, column = index
+    a, b = shapes[:2]
+    for k in range(a[-1]):
+        yield 0, (*_broadcast(a[:-2], batch), row, k)
+        yield 1, (*_broadcast(b[:-2], batch), k, column)
+    if op.has_bias:
+        yield 2, (column,)
+
+
+def _broadcast(shape: Shape, index: Sequence[int]) -> Index:
+    tail = list(index)[len(index) - len(shape) :]
+    return tuple(0 if length == 1 else i for length, i in zip(shape, tail, strict=True))
+
+
+def _pointwise(_: Any, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    yield from ((position, _broadcast(shape, index)) for position, shape in enumerate(shapes))
+
+
+def read_row(_: RowSum | RowMoments, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    yield from ((0, (*index[:3], w)) for w in range(shapes[0][3]))
+
+
+def _combine_rows(_: CombineRows, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    yield from ((0, (*index[:2], h, 0)) for h in range(shapes[0][2]))
+
+
+def _affine(_: Affine, __: Sequence[Shape], ___: Shape, index: Index) -> Reads:
+    yield from ((0, index), (1, index[1:2]), (2, index[1:2]))
+
+
+def _concat(op: Concat, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    place = index[op.axis]
+    for position, shape in enumerate(shapes):
+        if 0 <= place < shape[op.axis]:
+            yield position, (*index[: op.axis], place, *index[op.axis + 1 :])
+        place -= shape[op.axis]
+
+
+def _reshape(_: Reshape, shapes: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    flat = 0
+    for length, i in zip(shape, index, strict=True):
+        flat = flat * length + i
+    element: list[int] = []
+    for length in reversed(shapes[0]):
+        flat, i = divmod(flat, length)
+        element.insert(0, i)
+    yield 0, tuple(element)
+
+
+def _softmax(op: Softmax, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    for i in range(shapes[0][op.axis]):
+        yield 0, (*index[: op.axis], i, *index[op.axis + 1 :])
+
+
+def _space_to_depth(op: SpaceToDepth, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    n, out_channel, row, column = index
+    offset, channel = divmod(out_channel, shapes[0][1])
+    if op.is_column_major:
+        channel, offset = divmod(out_channel, op.block**2)
+    down, right = divmod(offset, op.block)
+    yield 0, (n, channel, row * op.block + down, column * op.block + right)
+
+
+READS: Readers = {
+    Conv2d: _conv2d,
+    Pool2d: _pool2d,
+    MatMul: _matmul,
+    Unary: _pointwise,
+    Binary: _pointwise,
+    RowSum: read_row,
+    CombineRows: _combine_rows,
+    Affine: _affine,
+    Concat: _concat,
+    Reshape: _reshape,
+    Softmax: _softmax,
+    SpaceToDepth: _space_to_depth,
+}

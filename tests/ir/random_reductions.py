@@ -1,4 +1,8 @@
-"""Hypothesis strategies: a graph of one random normalization, mean or transposed convolution."""
+"""Hypothesis strategies: graphs of one normalization, mean or transposed convolution, and what they read."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -12,7 +16,7 @@ from codl.ir.ops import (
     ReduceMean,
     RowMoments,
 )
-from tests.ir.random_nodes import one_node, shapes
+from tests.ir.random_nodes import Index, Readers, Reads, one_node, read_row, shapes
 
 
 @st.composite
@@ -81,3 +85,54 @@ def response_norms(draw: st.DrawFn) -> Graph:
     shape = (draw(st.integers(1, 2)), draw(st.integers(1, 8)), *draw(shapes(most=2)))
     op = LocalResponseNorm(size=draw(st.integers(1, 6)), alpha=1e-4, beta=0.75, bias=1.0)
     return one_node(op, [shape], shape)
+
+
+def _conv_transpose2d(op: ConvTranspose2d, shapes: Sequence[Shape], shape: Shape, index: Index) -> Reads:
+    (n, oc, row, column), (x, weight) = index, shapes[:2]
+    group, place = divmod(oc, weight[1])
+    for h, w, i, j in product(range(x[2]), range(x[3]), range(op.kernel[0]), range(op.kernel[1])):
+        writes = (
+            h * op.stride[0] + i * op.dilation[0] - op.pads[0],
+            w * op.stride[1] + j * op.dilation[1] - op.pads[1],
+        )
+        if writes == (row, column):
+            inputs = x[1] // op.groups
+            yield from ((0, (n, group * inputs + c, h, w)) for c in range(inputs))
+    for c in range(x[1] // op.groups):
+        ic = group * (x[1] // op.groups) + c
+        yield from ((1, (ic, place, i, j)) for i in range(weight[2]) for j in range(weight[3]))
+    if op.has_bias:
+        yield 2, (oc,)
+
+
+def _combine_moments(_: CombineMoments, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    n, c = index[:2]
+    yield from ((0, (n, c, h, part)) for h in range(shapes[0][2]) for part in (0, 1))
+    yield from ((1, (c,)), (2, (c,)))
+
+
+def _normalize(_: Normalize, __: Sequence[Shape], ___: Shape, index: Index) -> Reads:
+    n, c = index[:2]
+    yield from ((0, index), (1, (n, c, 0, 0)), (1, (n, c, 0, 1)))
+
+
+def _reduce_mean(op: ReduceMean, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    ranges = [range(d) if axis in op.axes else [index[axis]] for axis, d in enumerate(shapes[0])]
+    yield from ((0, element) for element in product(*ranges))
+
+
+def _local_response_norm(op: LocalResponseNorm, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    n, c, *pixel = index
+    for i in range(c - (op.size - 1) // 2, c + math.ceil((op.size - 1) / 2) + 1):
+        if 0 <= i < shapes[0][1]:
+            yield 0, (n, i, *pixel)
+
+
+READS: Readers = {
+    ConvTranspose2d: _conv_transpose2d,
+    CombineMoments: _combine_moments,
+    Normalize: _normalize,
+    LocalResponseNorm: _local_response_norm,
+    ReduceMean: _reduce_mean,
+    RowMoments: read_row,
+}
