@@ -5,94 +5,24 @@ each docstring. Constants (weights, bias) are inputs like any other, so one
 region rule also says which slice of a weight a device needs.
 """
 
-from codl.ir.ops.epilogue import (
-    FUNCTIONS,
-    Activation,
-    ActivationKind,
-    Epilogue,
-    Function,
-    ResidualOrder,
-)
-from codl.ir.ops.host import HostCall
-from codl.ir.ops.moves import (
-    ChannelShuffle,
-    Concat,
-    DepthToSpace,
-    Pad,
-    PadMode,
-    Reshape,
-    Slice,
-    SpaceToDepth,
-    Transpose,
-)
-from codl.ir.ops.operator import MisfitError, Op
-from codl.ir.ops.pointwise import (
-    Affine,
-    Binary,
-    BinaryKind,
-    Normalize,
-    Unary,
-)
-from codl.ir.ops.reductions import (
-    CombineMoments,
-    CombineRows,
-    LocalResponseNorm,
-    ReduceMean,
-    RowMoments,
-    RowSum,
-    Softmax,
-)
-from codl.ir.ops.resizing import Coordinates, Resize2d, ResizeMode, Rounding
-from codl.ir.ops.windows import (
-    Conv2d,
-    ConvTranspose2d,
-    MatMul,
-    Pads,
-    Pair,
-    Pool2d,
-    PoolKind,
-)
+# ruff: noqa: F403 - each module says what it exports
 
-__all__ = [
-    "FUNCTIONS",
-    "Activation",
-    "ActivationKind",
-    "Affine",
-    "Binary",
-    "BinaryKind",
-    "ChannelShuffle",
-    "CombineMoments",
-    "CombineRows",
-    "Concat",
-    "Conv2d",
-    "ConvTranspose2d",
-    "Coordinates",
-    "DepthToSpace",
-    "Epilogue",
-    "Function",
-    "HostCall",
-    "LocalResponseNorm",
-    "MatMul",
-    "MisfitError",
-    "Normalize",
-    "Op",
-    "Pad",
-    "PadMode",
-    "Pads",
-    "Pair",
-    "Pool2d",
-    "PoolKind",
-    "ReduceMean",
-    "Reshape",
-    "ResidualOrder",
-    "Resize2d",
-    "ResizeMode",
-    "Rounding",
-    "RowMoments",
-    "RowSum",
-    "Slice",
-    "Softmax",
-    "SpaceToDepth",
-    "Transpose",
-    "Unary",
-]
+from codl.ir.ops import epilogue, host, moves, operator, pointwise, reductions, resizing, windows
+from codl.ir.ops.epilogue import *
+from codl.ir.ops.host import *
+from codl.ir.ops.moves import *
+from codl.ir.ops.operator import *
+from codl.ir.ops.pointwise import *
+from codl.ir.ops.reductions import *
+from codl.ir.ops.resizing import *
+from codl.ir.ops.windows import *
+
+__all__: list[str] = []
+__all__ += epilogue.__all__
+__all__ += host.__all__
+__all__ += moves.__all__
+__all__ += operator.__all__
+__all__ += pointwise.__all__
+__all__ += reductions.__all__
+__all__ += resizing.__all__
+__all__ += windows.__all__

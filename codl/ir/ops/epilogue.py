@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+__all__ = ["FUNCTIONS", "Activation", "ActivationKind", "Epilogue", "Function", "ResidualOrder"]
+
 
 class ActivationKind(StrEnum):
     """Pointwise functions of one value; `alpha` and `beta` are named as in ONNX."""

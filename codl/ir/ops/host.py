@@ -9,6 +9,8 @@ from codl.ir.ops.operator import (
     Shapes,
 )
 
+__all__ = ["HostCall"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCall(Op):

@@ -19,6 +19,18 @@ from codl.ir.ops.operator import (
     with_rank,
 )
 
+__all__ = [
+    "ChannelShuffle",
+    "Concat",
+    "DepthToSpace",
+    "Pad",
+    "PadMode",
+    "Reshape",
+    "Slice",
+    "SpaceToDepth",
+    "Transpose",
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concat(Op):

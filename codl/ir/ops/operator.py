@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from codl.ir.boxes import Boxes, Shape
 
+__all__ = ["MisfitError", "Op"]
+
 Shapes = Sequence[Shape]
 Needs = tuple[Boxes, ...]
 

@@ -15,6 +15,8 @@ from codl.ir.ops.operator import (
     with_rank,
 )
 
+__all__ = ["Affine", "Binary", "BinaryKind", "Normalize", "Unary"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unary(Op):

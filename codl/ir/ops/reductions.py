@@ -15,6 +15,16 @@ from codl.ir.ops.operator import (
     with_rank,
 )
 
+__all__ = [
+    "CombineMoments",
+    "CombineRows",
+    "LocalResponseNorm",
+    "ReduceMean",
+    "RowMoments",
+    "RowSum",
+    "Softmax",
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSum(Op):

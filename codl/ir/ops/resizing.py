@@ -18,6 +18,8 @@ from codl.ir.ops.operator import (
     with_rank,
 )
 
+__all__ = ["Coordinates", "Resize2d", "ResizeMode", "Rounding"]
+
 
 class ResizeMode(StrEnum):
     """How a resized element is made."""

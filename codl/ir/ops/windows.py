@@ -18,6 +18,8 @@ from codl.ir.ops.operator import (
     with_rank,
 )
 
+__all__ = ["Conv2d", "ConvTranspose2d", "MatMul", "Pads", "Pair", "Pool2d", "PoolKind"]
+
 Pair = tuple[int, int]
 """(vertical, horizontal)"""
 Pads = tuple[int, int, int, int]
