@@ -33,13 +33,13 @@ def images(
     return model
 
 
-def gelu() -> onnx.ModelProto:
-    """Erf in the middle, with a skip connection around it."""
+def gate() -> onnx.ModelProto:
+    """An operator on the host in the middle, with a skip connection around it."""
     return images(
         [
             conv("x", "a", "p"),
             node("Div", ["p", "root"], ["q"]),
-            node("Erf", ["q"], ["r"]),
+            node("Atan", ["q"], ["r"]),
             node("Add", ["r", "one"], ["s"]),
             node("Mul", ["p", "s"], ["t"]),
             node("Mul", ["t", "half"], ["u"]),
@@ -75,15 +75,15 @@ def classifier() -> onnx.ModelProto:
     return images(nodes, outputs=["y", "i", "k"], m=random_array(8, 20), five=np.array([5]))
 
 
-def layer_norm() -> onnx.ModelProto:
-    """Normalization over an axis that kernels cut, and the sum behind it."""
+def hard_max() -> onnx.ModelProto:
+    """A choice along an axis that kernels cut, and the sum behind it."""
     nodes = [
         conv("x", "a", "p"),
-        node("LayerNormalization", ["p", "g", "h"], ["q"], axis=-1),
+        node("Hardmax", ["p"], ["q"], axis=-1),
         node("Add", ["q", "p"], ["r"]),
         conv("r", "b", "y"),
     ]
-    return images(nodes, g=random_array(12), h=random_array(12, seed=5))
+    return images(nodes)
 
 
 def embedding() -> onnx.ModelProto:
@@ -271,10 +271,10 @@ def all_host() -> onnx.ModelProto:
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     build.__name__: build
     for build in (
-        gelu,
+        gate,
         einsum,
         classifier,
-        layer_norm,
+        hard_max,
         embedding,
         mask,
         detection,
@@ -293,7 +293,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 _DRAWN = {
     "Relu": 1,
     "Tanh": 1,
-    "Erf": 1,
+    "Atan": 1,
     "Softsign": 1,
     "Add": 2,
     "Mul": 2,
@@ -301,7 +301,7 @@ _DRAWN = {
     "Concat": 2,
     "Conv": 1,
 }
-"""Operators of random networks and how many tensors they read; the host has Erf, Softsign and Max."""
+"""Operators of random networks and how many tensors they read; the host has Atan, Softsign and Max."""
 
 
 def draw_model(rng: np.random.Generator, *, count: int = 14) -> onnx.ModelProto:

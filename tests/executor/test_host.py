@@ -102,7 +102,7 @@ def test_random_network_is_exact(seed: int) -> None:
 
 
 def test_threads_of_the_host_are_those_asked_for() -> None:
-    sessions = HostSessions(case("gelu").graph, threads=3)
+    sessions = HostSessions(case("gate").graph, threads=3)
 
     assert sessions.open("host/1").get_session_options().intra_op_num_threads == 3
     assert sessions.open("host/1") is sessions.open("host/1")

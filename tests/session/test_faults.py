@@ -22,7 +22,7 @@ from tests.faults import FAULTS, Faults
 from tests.oracle import random_feeds
 from tests.test_leaks import count_descriptors, count_handles
 
-MODEL = MODELS["gelu"]()
+MODEL = MODELS["gate"]()
 """Convolutions with a step of the host between them."""
 DATA, FEEDS = MODEL.SerializeToString(), random_feeds(MODEL)
 ARRANGEMENTS = {

@@ -197,8 +197,9 @@ def forget_kernels(known: str) -> None:
 @pytest.mark.parametrize("known", ["none", "all but convolutions", "older"])
 def test_kernels_without_a_model_never_keep_the_work_on_one_device(planner: str, known: str) -> None:
     forget_kernels(known)
+    data = build("mobilenet_v2", size=64, width=0.5).SerializeToString()  # where even single operators pay
 
-    plan = codl.plan(DATA, devices=DEVICES, planner=planner)
+    plan = codl.plan(data, devices=DEVICES, planner=planner)
 
     assert any(isinstance(step, Chain) for step in plan.steps)
     assert plan.predicted_us is not None
