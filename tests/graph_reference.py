@@ -28,6 +28,7 @@ from codl.ir.ops import (
     ConvTranspose2d,
     Coordinates,
     DepthToSpace,
+    LayerNorm,
     LocalResponseNorm,
     MatMul,
     Normalize,
@@ -154,6 +155,15 @@ def _affine(_: Affine, inputs: Sequence[Array], __: Shape) -> Array:
 def _softmax(op: Softmax, inputs: Sequence[Array], _: Shape) -> Array:
     powers = np.exp(inputs[0] - inputs[0].max(axis=op.axis, keepdims=True))
     return np.asarray(powers / powers.sum(axis=op.axis, keepdims=True))
+
+
+def _layer_norm(op: LayerNorm, inputs: Sequence[Array], _: Shape) -> Array:
+    x, *weights = inputs
+    scale, *shift = ([1] * op.axis + [-1] + [1] * (x.ndim - 1 - op.axis) for _ in weights)
+    mean = x.mean(axis=op.axis, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=op.axis, keepdims=True)
+    value = (x - mean) / np.sqrt(variance + op.epsilon) * weights[0].reshape(scale)
+    return np.asarray(value + weights[1].reshape(shift[0]) if shift else value)
 
 
 def _space_to_depth(op: SpaceToDepth, inputs: Sequence[Array], shape: Shape) -> Array:
@@ -286,6 +296,7 @@ _EVALUATIONS: dict[type, Callable[[Any, Sequence[Array], Shape], Array]] = {
     Concat: lambda op, inputs, _: np.concatenate(inputs, axis=op.axis),
     Reshape: lambda _, inputs, shape: inputs[0].reshape(shape),
     Softmax: _softmax,
+    LayerNorm: _layer_norm,
     SpaceToDepth: _space_to_depth,
     DepthToSpace: _depth_to_space,
     ConvTranspose2d: _conv_transpose2d,

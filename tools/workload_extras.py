@@ -15,6 +15,7 @@ from codl.ir.ops import (
     Conv2d,
     ConvTranspose2d,
     Epilogue,
+    LayerNorm,
     MatMul,
     Pad,
     PadMode,
@@ -126,6 +127,7 @@ def _attention(shape: Shape) -> list[Layer]:
     batch, tokens, width = shape
     heads, depth = 4, width // 4
     split, scores = (batch, heads, tokens, depth), (batch, heads, tokens, tokens)
+    norm = LayerNorm(axis=2, epsilon=1e-5, has_shift=True)
     return [
         Layer(
             op=MatMul(has_bias=True),
@@ -143,6 +145,7 @@ def _attention(shape: Shape) -> list[Layer]:
         Layer(op=MatMul(), inputs=(scores, split), output=split),
         Layer(op=MatMul(), inputs=(shape, (batch, width, tokens)), output=(batch, tokens, tokens)),
         Layer(op=Softmax(axis=3), inputs=(scores,), output=scores),
+        Layer(op=norm, inputs=(shape, (width,), (width,)), constants=(1, 2), output=shape),
         Layer(op=Transpose(order=(0, 2, 1)), inputs=(shape,), output=(batch, width, tokens)),
         Layer(op=ReduceMean(axes=(2,)), inputs=(shape,), output=(batch, tokens, 1)),
     ]

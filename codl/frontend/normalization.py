@@ -9,6 +9,7 @@ from codl.frontend.onnx_node import OnnxNode
 from codl.ir.ops import (
     Affine,
     CombineMoments,
+    LayerNorm,
     LocalResponseNorm,
     Normalize,
     Reshape,
@@ -62,6 +63,33 @@ def translate_instance_norm(draft: Draft, node: OnnxNode) -> None:
     draft.add_node(Reshape(), (result,), node.output, shape=shape, name=node.name)
 
 
+def translate_layer_norm(draft: Draft, node: OnnxNode) -> None:
+    """Add a `LayerNorm`; several axes are one of a matrix."""
+    names = [node.inputs[0], node.inputs[1], *filter(None, [node.optional_input(2)])]
+    x, *weights = (draft.operand(name, node=node) for name in names)
+    shape = draft.tensors[x].shape
+    axis = node.integer("axis", -1) % len(shape)
+    if len(node.outputs) > 1 or node.integer("stash_type", 1) != 1:
+        raise node.unsupported(got="outputs of statistics or their type", expected="the values alone")
+    if any(draft.tensors[name].shape != shape[axis:] for name in weights):
+        raise node.unsupported(got="a scale that is repeated", expected=f"shape {list(shape[axis:])}")
+    matrix = (math.prod(shape[:axis]), math.prod(shape[axis:]))
+    is_one = axis == len(shape) - 1
+    op = LayerNorm(
+        axis=axis if is_one else 1, epsilon=node.number("epsilon", 1e-5), has_shift=len(weights) > 1
+    )
+    if is_one:
+        draft.add_node(op, (x, *weights), node.output, shape=shape, name=node.name)
+        return
+    flat = []
+    for name, part in zip((x, *weights), (matrix, *[matrix[1:]] * len(weights)), strict=True):
+        copy = draft.fresh_name(f"{node.output}/{name}/rows")
+        flat.append(draft.add_node(Reshape(), (name,), copy, shape=part))
+    result = draft.fresh_name(f"{node.output}/normalized")
+    draft.add_node(op, flat, result, shape=matrix, name=f"{node.name}/normalized")
+    draft.add_node(Reshape(), (result,), node.output, shape=shape, name=node.name)
+
+
 def translate_response_norm(draft: Draft, node: OnnxNode) -> None:
     """Add a `LocalResponseNorm` for LRN."""
     x = draft.operand(node.inputs[0], node=node)
@@ -97,5 +125,6 @@ TRANSLATIONS: Translations = {
     "BatchNormalization": translate_batch_norm,
     "InstanceNormalization": translate_instance_norm,
     "LRN": translate_response_norm,
+    "LayerNormalization": translate_layer_norm,
     "Softmax": translate_softmax,
 }

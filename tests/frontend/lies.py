@@ -80,6 +80,10 @@ CASES: dict[str, tuple[Case, ...]] = {
     "GlobalMaxPool": (Case(),),
     "InstanceNormalization": (Case(constants={"s": floats(4), "b": floats(4)}),),
     "LRN": (Case(attributes={"size": 3}),),
+    "LayerNormalization": (
+        Case(constants={"s": floats(6), "b": floats(6)}),
+        Case(constants={"s": floats(6, 6)}, attributes={"axis": 2}),
+    ),
     "MatMul": (Case(constants={"b": floats(6, 3)}), Case(x=(2, 6), constants={"b": floats(6)})),
     "MaxPool": (Case(attributes={"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),),
     "Mul": (Case(constants={"b": floats(6)}),),

@@ -11,6 +11,7 @@ from codl.ir.graph import Graph, Shape
 from codl.ir.ops import (
     CombineMoments,
     ConvTranspose2d,
+    LayerNorm,
     LocalResponseNorm,
     Normalize,
     ReduceMean,
@@ -56,16 +57,22 @@ def transposed_convolutions(draw: st.DrawFn) -> Graph:
 
 @st.composite
 def normalizations(draw: st.DrawFn) -> Graph:
-    """Return one of the three steps of instance normalization."""
+    """Return one of the three steps of instance normalization, or one of a layer along any axis."""
     batch, channels, height, width = draw(shapes(least=4))
     image, row_moments = (batch, channels, height, width), (batch, channels, height, 2)
     factors = (batch, channels, 1, 2)
-    match draw(st.integers(0, 2)):
+    match draw(st.integers(0, 3)):
         case 0:
             return one_node(RowMoments(), [image], row_moments)
         case 1:
             op = CombineMoments(epsilon=1e-5, row_length=width)
             return one_node(op, [row_moments, (channels,), (channels,)], factors)
+        case 2:
+            shape = draw(shapes(least=1))
+            axis, has_shift = draw(st.integers(0, len(shape) - 1)), draw(st.booleans())
+            weights = [shape[axis : axis + 1]] * (1 + has_shift)
+            layer = LayerNorm(axis=axis, epsilon=1e-5, has_shift=has_shift)
+            return one_node(layer, [shape, *weights], shape)
         case _:
             return one_node(Normalize(), [image, factors], image, has_residual=draw(st.booleans()))
 
@@ -111,6 +118,12 @@ def _combine_moments(_: CombineMoments, shapes: Sequence[Shape], __: Shape, inde
     yield from ((1, (c,)), (2, (c,)))
 
 
+def _layer_norm(op: LayerNorm, shapes: Sequence[Shape], _: Shape, index: Index) -> Reads:
+    for i in range(shapes[0][op.axis]):
+        yield 0, (*index[: op.axis], i, *index[op.axis + 1 :])
+    yield from ((place, (index[op.axis],)) for place in range(1, len(shapes)))
+
+
 def _normalize(_: Normalize, __: Sequence[Shape], ___: Shape, index: Index) -> Reads:
     n, c = index[:2]
     yield from ((0, index), (1, (n, c, 0, 0)), (1, (n, c, 0, 1)))
@@ -131,6 +144,7 @@ def _local_response_norm(op: LocalResponseNorm, shapes: Sequence[Shape], _: Shap
 READS: Readers = {
     ConvTranspose2d: _conv_transpose2d,
     CombineMoments: _combine_moments,
+    LayerNorm: _layer_norm,
     Normalize: _normalize,
     LocalResponseNorm: _local_response_norm,
     ReduceMean: _reduce_mean,

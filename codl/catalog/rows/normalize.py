@@ -1,4 +1,4 @@
-"""Rows for normalizations: instance normalization in three nodes, and response norm over channels."""
+"""Rows for normalizations: of instances in three nodes, of layers, and over neighbouring channels."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,18 @@ from codl.catalog.rows.boxes import (
     LANES,
     BoxLaunch,
     channel_dims,
+    column_dims,
     constants_like,
+    has_rank_up_to,
     has_residual,
+    innermost_axis,
+    innermost_length,
     is_plain,
     lanes_for,
     moved_bytes,
     share_box,
     share_columns,
+    share_lines,
 )
 from codl.catalog.spec import (
     Implementation,
@@ -27,12 +32,13 @@ from codl.catalog.spec import (
     plain_arg,
 )
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import CombineMoments, LocalResponseNorm, Normalize, RowMoments
+from codl.ir.ops import CombineMoments, LayerNorm, LocalResponseNorm, Normalize, RowMoments
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 ROWS, COMBINE = "moments_rows__buffer", "moments_combine__buffer"
 NORMALIZE, RESPONSE = "normalize_channels__buffer", "response_norm_window__buffer"
+LAYER = "layer_norm__buffer"
 _MOMENT_PASSES = 2
 _POWER_WORK = 20
 """A power costs about as much as this many plain elements."""
@@ -127,6 +133,49 @@ def _describe_normalize(
     )
 
 
+def _accepts_layer(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if not isinstance(node.op, LayerNorm) or not is_plain(node) or not has_rank_up_to(4, node, graph):
+        return None
+    return lanes_for(info, innermost_length(graph.shape(node.output)))
+
+
+def _describe_layer(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op, shape = node.op, graph.shape(node.output)
+    assert isinstance(op, LayerNorm)
+    rank, length = len(shape), shape[op.axis]
+    is_innermost, steps = op.axis == innermost_axis(rank), (_MOMENT_PASSES + 1) * length
+    dims = kernel_dims(rank) if is_innermost else column_dims(rank, op.axis)
+    if is_innermost:
+        launch = share_lines(out, dims, info, work=steps)
+    else:
+        launch = share_columns(out, dims, op.axis, info, work=steps)
+    x, *weights = node.inputs
+    along = ((None, None, None, (0, 1)), (0,))
+    return (
+        _batch(
+            LAYER,
+            node,
+            graph,
+            out,
+            launch,
+            operands=[
+                TensorArg(name=x, dims=dims, origin=(0,) * rank),
+                *(TensorArg(name=name, dims=along[0], origin=along[1]) for name in (weights[0], weights[-1])),
+            ],
+            target=TensorArg(name=node.output, dims=dims, origin=(0,) * rank),
+            scalars={
+                **constants_like(out, is_innermost=is_innermost, length=length, has_shift=op.has_shift),
+                "epsilon": np.full(out.count, op.epsilon, np.float32),
+            },
+            info=info,
+            parameters=parameters,
+            work=_MOMENT_PASSES + 1,
+        ),
+    )
+
+
 def _accepts_response(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if not isinstance(node.op, LocalResponseNorm) or not is_plain(node):
         return None
@@ -204,6 +253,7 @@ IMPLEMENTATIONS = tuple(
         (ROWS, _accepts_rows, _describe_rows),
         (COMBINE, _accepts_combine, _describe_combine),
         (NORMALIZE, _accepts_normalize, _describe_normalize),
+        (LAYER, _accepts_layer, _describe_layer),
         (RESPONSE, _accepts_response, _describe_response),
     )
 )

@@ -18,6 +18,7 @@ from codl.ir.ops.operator import (
 __all__ = [
     "CombineMoments",
     "CombineRows",
+    "LayerNorm",
     "LocalResponseNorm",
     "ReduceMean",
     "RowMoments",
@@ -132,6 +133,30 @@ class Softmax(Op):
     def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:
         """Return the axis whole."""
         return (out.with_axis(self.axis, 0, shapes[0][self.axis]),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerNorm(Op):
+    """(x - mean) / sqrt(variance + epsilon) * scale + shift along `axis` (non-negative).
+
+    Inputs: x, any shape; scale and shift (optional), as long as the axis.
+    """
+
+    axis: int
+    epsilon: float
+    has_shift: bool = False
+
+    def find_shapes(self, shapes: Shapes, output: Shape) -> Shapes:
+        """Nothing changes the shape; a scale and a shift for each place of the axis, which exists."""
+        x = take(shapes, 2 + self.has_shift)[0]
+        check_axes((self.axis,), x)
+        return x, *[x[self.axis : self.axis + 1]] * (1 + self.has_shift), x
+
+    def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:
+        """Return the axis whole; of scale and shift its part."""
+        axis = slice(self.axis, self.axis + 1)
+        part = Boxes(out.begin[:, axis], out.end[:, axis])
+        return (out.with_axis(self.axis, 0, shapes[0][self.axis]), *[part] * (1 + self.has_shift))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
