@@ -36,6 +36,7 @@ from codl.plan.residency import HOST, Transfer, step_nodes
 from codl.plan.schedule import Action, Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
+from codl.plan.testbed import keep_testbed
 
 
 def compile_plan(
@@ -167,7 +168,7 @@ class _Compiler:
         memory = list_memory(self._plan.devices, add_bytes(self._placement.count_bytes(), scratches), weights)
         return Executable(
             graph=self._graph,
-            plan=replace(self._plan, memory=memory),
+            plan=keep_testbed(replace(self._plan, memory=memory), [device.info for device in self._devices]),
             devices=self._devices,
             script=tuple(call for call, _ in self._script),
             labels=tuple(label for _, label in self._script),

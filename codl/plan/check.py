@@ -51,8 +51,9 @@ def _find_device_problems(plan: Plan) -> Iterator[str]:
     for name, count in Counter(plan.devices).items():
         if count > 1:
             yield f"devices: {name!r} is listed {count} times, expected once"
-    if plan.profiles and len(plan.profiles) != len(plan.devices):
-        yield f"profiles: got {len(plan.profiles)}, expected one for each of {len(plan.devices)} devices"
+    for field, values in (("profiles", plan.profiles), ("testbed", plan.testbed)):
+        if values and len(values) != len(plan.devices):
+            yield f"{field}: got {len(values)}, expected one for each of {len(plan.devices)} devices"
 
 
 def _find_unknown_nodes(plan: Plan, graph: Graph) -> Iterator[str]:

@@ -39,6 +39,7 @@ def read_plan(values: Any, *, known: set[str]) -> dict[str, Any]:
         "model": plan.read("model", str | None, None),
         "fingerprint": plan.read("fingerprint", str, ""),
         "profiles": _read_profiles(plan),
+        "testbed": plan.read_names("testbed", ()),
         "predicted_us": plan.read("predicted_us", number, None),
         "best_single_us": plan.read("best_single_us", number, None),
         "planning_ms": plan.read("planning_ms", number, None),
@@ -80,9 +81,11 @@ class _Fields:
         self.note(name, repr(value), expected)
         return ()
 
-    def read_names(self, name: str) -> tuple[str, ...]:
+    def read_names(self, name: str, default: Any = None) -> tuple[str, ...]:
         """Return a list of names."""
-        names: tuple[str, ...] = self.read_list(name, lambda item: isinstance(item, str), "a list of names")
+        names: tuple[str, ...] = self.read_list(
+            name, lambda item: isinstance(item, str), "a list of names", default
+        )
         return names
 
     def read_all(

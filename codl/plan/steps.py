@@ -32,6 +32,8 @@ class Plan:
     """`Graph.fingerprint` of that model."""
     profiles: tuple[str | None, ...] = ()
     """Fingerprint of the profile used for each device; None where nothing was predicted."""
+    testbed: tuple[str, ...] = ()
+    """Each device in words: processor, compute units, driver. Empty where they were not known."""
     predicted_us: float | None = None
     best_single_us: float | None = None
     planning_ms: float | None = None

@@ -1,7 +1,7 @@
 """Plans explained for users: profiles found, prices asked for, runs measured."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -27,6 +27,7 @@ from codl.plan.check import check_plan
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.single import plan_single
 from codl.plan.steps import Plan
+from codl.plan.testbed import find_other_testbed
 from codl.plan.timeline import Span
 from codl.report.inspection import Inspection
 from codl.session.predictors import find_predictors
@@ -96,7 +97,7 @@ def inspect_plan(
     simulator = Simulator(graph=graph, predictors=known)
     try:
         priced = simulator.price(plan, arrangement)
-        return priced, explain_plan(
+        found = explain_plan(
             priced,
             graph,
             [known[name] for name in plan.devices],
@@ -108,8 +109,23 @@ def inspect_plan(
             ],
             with_alternatives=with_alternatives,
         )
+        return priced, replace(found, notes=(*_list_changes(plan, known), *found.notes))
     except ProfileError as error:
         return plan, _explain_bare(plan, graph, arrangement, f"no prediction: {error}")
+
+
+def _list_changes(plan: Plan, known: Mapping[str, Predictor]) -> Iterator[str]:
+    """Yield a note where a plan was made on other devices, or else with other profiles, than price it now."""
+    if told := find_other_testbed(plan, {name: predictor.info for name, predictor in known.items()}):
+        yield told
+        return
+    other = [
+        name
+        for name, before in zip(plan.devices, plan.profiles, strict=False)
+        if before != known[name].profile.fingerprint
+    ]
+    if other:
+        yield f"the plan was made with another profile of {', '.join(other)}"
 
 
 def _explain_bare(plan: Plan, graph: Graph, arrangement: Arrangement, note: str) -> Inspection:

@@ -27,6 +27,7 @@ from codl.partitioner.even import plan_even
 from codl.partitioner.planner import METHODS, Planner
 from codl.plan.single import plan_single
 from codl.plan.steps import Plan
+from codl.plan.testbed import find_other_testbed, keep_testbed
 from codl.session.kept_plans import remember_plans
 from codl.session.predictors import (
     find_default_predictors,
@@ -222,7 +223,7 @@ def plan(
 
 
 def count_memory(plan: Plan, graph: Graph, infos: Sequence[DeviceInfo] | None = None) -> Plan:
-    """Return a plan that says how much memory it takes.
+    """Return a plan that says how much memory it takes, and on which devices.
 
     Args:
         plan: A sound plan of the graph.
@@ -235,7 +236,7 @@ def count_memory(plan: Plan, graph: Graph, infos: Sequence[DeviceInfo] | None = 
     arrangement = arrange_named(plan.devices) if facts is None else arrange(facts)
     databases = NO_DATABASES if facts is None else load_databases(facts)
     memory = count_footprint(graph, plan, arrangement, devices=facts, databases=databases)
-    return replace(plan, memory=memory)
+    return keep_testbed(replace(plan, memory=memory), facts or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +320,9 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
     if options.plan is not None:
         given = options.plan if isinstance(options.plan, Plan) else Plan.load(options.plan)
         if given.devices:  # a plan that names none, or one twice, breaks a law of plans
-            select_devices(tuple(dict.fromkeys(given.devices)))
+            opened = select_devices(tuple(dict.fromkeys(given.devices)))
+            if told := find_other_testbed(given, {one.info.name: one.info for one in opened}):
+                _LOG.warning("%s", told)
         return PlanRequest(devices=given.devices, plan=given)
     chosen = select_default_devices() if options.devices is None else select_devices(options.devices)
     infos = [opened.info for opened in chosen]

@@ -17,6 +17,7 @@ from codl.plan.residency import HOST, Transfer
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan, Step
+from codl.plan.testbed import describe_device
 from codl.plan.timeline import Span
 from codl.simulator.clock import Clock
 from codl.simulator.fused import FusedLaunches
@@ -85,6 +86,7 @@ class SimulatedRun:
             self._plan,
             steps=tuple(self._predict(step, index) for index, step in enumerate(self._plan.steps)),
             profiles=tuple(predictor.profile.fingerprint for predictor in self._predictors),
+            testbed=tuple(describe_device(predictor.info) for predictor in self._predictors),
             predicted_us=self._clock.now_us,
         )
 

@@ -211,3 +211,26 @@ def test_what_cannot_be_inspected_is_exit_code_2(
 
     assert (done.code, done.out) == (2, "")
     assert message in done.err.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("own_sharing")
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"testbed": ["8 units of Kryo, driver 1", "1 unit of Adreno, driver 1"]}, "was 8 units of Kryo"),
+        ({"profiles": ["0" * 64, None]}, "another profile of snapdragon-cpu, snapdragon-gpu"),
+    ],
+    ids=["devices", "profiles"],
+)
+def test_plan_of_another_testbed_is_noted(
+    codl: Codl, model: Path, tmp_path: Path, changes: dict[str, object], note: str
+) -> None:
+    plan = tmp_path / "plan.json"
+    codl("plan", model, *PREDICTED, "-o", plan)
+    before = codl("inspect", plan, "--profiles", SIMULATED)
+    break_plan(plan, **changes)
+
+    after = codl("inspect", plan, "--profiles", SIMULATED)
+
+    assert "the plan was made" not in before.out
+    assert sum("the plan was made" in line and note in line for line in after.out.splitlines()) == 1

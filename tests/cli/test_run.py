@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import onnxruntime
 import pytest
 
 from codl.cli import run
+from codl.plan.steps import Plan
 from tests.cli.conftest import Codl
 from tests.exactness import DEVICES
 from tests.oracle import NETWORK_TOLERANCE, FloatArray, relative_error
@@ -186,3 +188,23 @@ def test_wrong_input_is_exit_code_2(
 
     assert (done.code, done.out) == (2, "")
     assert message in done.err
+
+
+def test_plan_of_another_testbed_is_told_of_in_a_line(
+    codl: Codl, model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "plan.json"
+    codl("plan", model, "--json", "-o", path)
+    own = Plan.load(path)
+    replace(own, testbed=("64 units of another processor",) * len(own.devices)).save(tmp_path / "other.json")
+
+    here = codl("run", model, "--plan", path)
+    said_here = caplog.messages
+    elsewhere = codl("run", model, "--plan", tmp_path / "other.json")
+
+    assert here.code == elsewhere.code == 0
+    assert own.testbed
+    assert not said_here
+    (line,) = caplog.messages
+    assert "another testbed" in line
+    assert "64 units of another processor" in line

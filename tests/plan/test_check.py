@@ -49,6 +49,7 @@ BROKEN: dict[str, tuple[Callable[[], Plan], str]] = {
     "device twice": (lambda: replace(SOUND, devices=("left", "left")), "listed 2 times"),
     "foreign model": (lambda: replace(SOUND, fingerprint="0" * 64), "fingerprint"),
     "profile count": (lambda: replace(SOUND, profiles=("a",)), "profiles"),
+    "testbed count": (lambda: replace(SOUND, testbed=("a",)), "testbed"),
     "unknown node": (lambda: replace(SOUND, steps=runs("conv_z")), "does not exist"),
     "empty chain": (lambda: replace(SOUND, steps=(Chain(nodes=(), axis=2, cuts=()),)), "without nodes"),
     "node left out": (
