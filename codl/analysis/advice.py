@@ -1,5 +1,6 @@
 """What to do about the gap between a plan and its lower bound, in sentences."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -33,7 +34,7 @@ def _list_gap_advice(found: Assessment) -> Iterator[tuple[float, str]]:
     for us, remedy in (
         (
             gaps["slower kernels"],
-            f"by other kernels for {layers} layers: run `codl tune --model`",
+            f"by other kernels for {layers} layers: run `codl tune --model {shlex.quote(found.model)}`",
         ),
         (exchange, "in sharing and meetings: allow longer chains (--max-chain), or cut the batch"),
         (gaps["halos computed twice"], f"in halos: shorter chains, or cuts along {axis_name(1, 4)}"),

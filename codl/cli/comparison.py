@@ -28,7 +28,7 @@ def make_random_feeds(session: InferenceSession, seed: int, *, given: Container[
         if len(shape) < len(argument.shape):
             raise InputError(
                 f"input {argument.name!r}: got open dimensions {argument.shape}, expected lengths; "
-                f"give values with `codl run --input {argument.name}=FILE.npy`"
+                f"give values with `codl run MODEL --input {argument.name}=FILE.npy`"
             )
         feeds[argument.name] = _draw(rng, argument, shape)
     return feeds

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from codl import __version__
 from codl._interrupts import INTERRUPTED, leave_at_once
 from codl.cli import analyze, bench, cache, devices, doctor, inspect, plan, profile, run, tune
+from codl.cli.hints import note_flags, noted_flags
 from codl.cli.output import escape, prepare_streams, print_message
 from codl.devices.drivers import emulate_pair
 from codl.devices.opencl import drained_on_error
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if is_caught:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with _escaped_logs():
+        with _escaped_logs(), noted_flags():
             return _run(arguments)
     finally:
         if is_caught:  # what is left to do is Python's own end
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         args = build_parser().parse_args(arguments)
+        note_flags(args)
         if getattr(args, "emulate_pair", False):
             emulate_pair()
         with drained_on_error():

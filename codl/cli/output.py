@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from codl.cli.hints import add_flags
 from codl.errors import InputError
 from codl.outputs import write_output
 
@@ -75,7 +76,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
 
 def print_line(text: str) -> None:
     """Print one line on stdout."""
-    print(escape(text))
+    print(escape(add_flags(text)))
 
 
 def print_json(value: Any) -> None:
@@ -86,7 +87,7 @@ def print_json(value: Any) -> None:
 def print_message(text: str) -> None:
     """Print one line on stderr; when nobody can read it, the exit code has to do."""
     with suppress(OSError):
-        print(escape(text), file=sys.stderr, flush=True)
+        print(escape(add_flags(text)), file=sys.stderr, flush=True)
 
 
 def write_file(path: str, content: str | bytes) -> None:
