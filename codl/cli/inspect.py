@@ -21,6 +21,7 @@ from codl.plan.edit import change_plan, parse_change
 from codl.plan.steps import Plan
 from codl.report.annotate import annotate_model
 from codl.report.difference import PlanDifference, compare, list_difference
+from codl.report.folding import fold_parts
 from codl.report.html import render_html
 from codl.report.inspection import Inspection
 from codl.report.perfetto import list_trace_events
@@ -204,7 +205,8 @@ def _print(args: argparse.Namespace, inspection: Inspection, difference: PlanDif
         for line in list_why(inspection, args.why):
             print_line(line)
         return
-    print_table(list_columns(inspection), list_rows(inspection), title=_summarise(inspection))
+    shown = fold_parts(inspection)
+    print_table(list_columns(shown), list_rows(shown), title=_summarise(inspection))
     for line in list_totals(inspection):
         print_line(line)
 

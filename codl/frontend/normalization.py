@@ -50,7 +50,8 @@ def translate_instance_norm(draft: Draft, node: OnnxNode) -> None:
     weights = [draft.operand(name, node=node) for name in constants]
     batch, channels, height, width = image = shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
     if image != shape:
-        x = draft.add_node(Reshape(), (x,), draft.fresh_name(f"{node.output}/image"), shape=image)
+        before = draft.fresh_name(f"{node.output}/image")
+        x = draft.add_node(Reshape(), (x,), before, shape=image, name=f"{node.name}/image")
     rows, factors = (draft.fresh_name(f"{node.output}/{part}") for part in ("rows", "factors"))
     draft.add_node(RowMoments(), (x,), rows, shape=(batch, channels, height, 2), name=f"{node.name}/rows")
     op = CombineMoments(epsilon=node.number("epsilon", 1e-5), row_length=width)

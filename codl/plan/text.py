@@ -1,13 +1,17 @@
 """A plan as text for people."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from codl.ir.graph import Graph
+from codl.ir.graph import Graph, Node
 from codl.ir.ops import HostCall
 from codl.plan.residency import step_nodes
 from codl.plan.steps import Host, Plan, Run
 
+PARTS = frozenset({"rows", "image", "matrix", "factors", "normalized", "softmax", "mean"})
+"""Last words of the names of nodes that are made besides the one that bears an ONNX node's name."""
+_WIDEST = 40
+"""Of a column of names; a longer name is still written out, as flags take it."""
 _AXES = {4: ("N", "OC", "H", "W"), 2: ("rows", "columns")}
 
 
@@ -30,26 +34,56 @@ def list_plan(plan: Plan, graph: Graph) -> Iterator[str]:
     yield from _format_steps(plan, graph)
 
 
+def find_whole(name: str, names: Collection[str]) -> str | None:
+    """Return the one of some names that an ONNX node bears of which ``name`` is a part, if there is one."""
+    whole, _, part = name.rpartition("/")
+    return whole if part in PARTS and whole in names else None
+
+
+def _find_parts(plan: Plan) -> Mapping[str, list[str]]:
+    """Return the parts of ONNX nodes that run where the node does that bears the name, by that name."""
+    places = {
+        name: step.device if isinstance(step, Run) else index
+        for index, step in enumerate(plan.steps)
+        for name in step_nodes(step)
+    }
+    found: dict[str, list[str]] = {}
+    for name, place in places.items():
+        whole = find_whole(name, places)
+        if whole is not None and places[whole] == place:
+            found.setdefault(whole, []).append(name)
+    return found
+
+
 def _format_steps(plan: Plan, graph: Graph) -> Iterator[str]:
-    kernels = [node for node in graph.nodes if not isinstance(node.op, HostCall)]
-    width = max((len(node.kind) for node in kernels), default=4)
+    parts = _find_parts(plan)
+    hidden = {name for names in parts.values() for name in names}
+    nodes = [node for node in graph.nodes if not isinstance(node.op, HostCall) and node.name not in hidden]
+    kinds = {node.name: _name_kinds(node, parts.get(node.name, ()), graph) for node in nodes}
+    name_width = min(_WIDEST, max(map(len, kinds), default=4))
+    width = max(map(len, kinds.values()), default=4)
     for step in plan.steps:
         if isinstance(step, Host):
-            yield from _format_host(step, width)
+            yield from _format_host(step, name_width)
             continue
-        names = step_nodes(step)
+        names = [name for name in step_nodes(step) if name not in hidden]
         cuts = {} if isinstance(step, Run) else {cut.tensor: cut for cut in step.cuts}
         for index, name in enumerate(names):
             node = graph.nodes_by_name[name]
             shape = graph.shape(node.output)
-            text = f" {_bracket(index, len(names))} {node.kind:<{width}}  {'x'.join(map(str, shape)):<14}"
+            text = f" {_bracket(index, len(names))} {name:<{name_width}}  {kinds[name]:<{width}}"
+            text += f"  {'x'.join(map(str, shape)):<14}"
             if isinstance(step, Run):
                 text += f" all on {step.device}"
             elif cut := cuts.get(node.output):
-                parts = zip(plan.devices, cut.bounds, cut.bounds[1:], strict=False)
-                shares = ", ".join(f"{device} {low}:{high}" for device, low, high in parts)
+                shown = zip(plan.devices, cut.bounds, cut.bounds[1:], strict=False)
+                shares = ", ".join(f"{device} {low}:{high}" for device, low, high in shown)
                 text += f" {axis_name(cut.axis, len(shape))} {shares}"
             yield text.rstrip()
+
+
+def _name_kinds(node: Node, parts: Collection[str], graph: Graph) -> str:
+    return "+".join((*(graph.nodes_by_name[part].kind for part in parts), node.kind))
 
 
 def _format_host(step: Host, width: int) -> Iterator[str]:

@@ -65,6 +65,14 @@ def test_text_shows_steps_and_memory(codl: Codl, model: Path) -> None:
     assert "activations" in memory
 
 
+def test_text_names_operators_as_set_and_why_take_them(codl: Codl, model: Path) -> None:
+    _, *steps, _ = codl("plan", model, *EVEN).out.splitlines()
+
+    names = {node.name for node in load_model(model).graph.nodes}
+    assert {line.split()[1] for line in steps} <= names
+    assert codl("inspect", model, *EVEN, "--why", steps[0].split()[1]).code == 0
+
+
 def test_written_file_is_the_plan(codl: Codl, model: Path, tmp_path: Path) -> None:
     done = codl("plan", model, *EVEN, "--json", "-o", tmp_path / "plan.json")
 
