@@ -20,6 +20,9 @@ CodlError
 On the right: what a program written for onnxruntime catches there, which the class derives from too.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from onnxruntime.capi.onnxruntime_pybind11_state import (
     Fail,
     InvalidArgument,
@@ -92,3 +95,10 @@ class ProfileError(CodlError, RuntimeError):
 
 class CacheError(CodlError, RuntimeError):
     """A cache entry cannot be trusted and was not used."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a question after the known name that is most like a wrong one; empty where none is like it."""
+    lowered = {one.lower(): one for one in known}
+    found = get_close_matches(name.lower(), lowered, n=1)
+    return f"; did you mean {lowered[found[0]]!r}?" if found else ""

@@ -17,7 +17,7 @@ from codl.files import open_regular
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.plan.edit import change_plan, parse_change
+from codl.plan.edit import change_plan, check_node, parse_change, split_change
 from codl.plan.steps import Plan
 from codl.report.annotate import annotate_model
 from codl.report.difference import PlanDifference, compare, list_difference
@@ -99,6 +99,7 @@ class Target:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the plan."""
+    other = Plan.load(args.diff) if args.diff else None
     target = open_target(args)
     is_whole = bool(args.json or args.html or args.why)
     plan, inspection = inspect_plan(target.plan, target.graph, target.predictors, with_alternatives=is_whole)
@@ -113,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
             with_alternatives=is_whole,
         )
         difference = compare(before, inspection)
-    if args.diff:
-        difference = compare(inspection, _inspect_other(args.diff, target))
+    if other is not None:
+        difference = compare(inspection, _inspect_other(other, target))
     if args.measure:
         inspection = measure_plan(inspection, plan, target.graph)
     _write_files(args, target, plan, inspection)
@@ -130,22 +131,28 @@ def open_target(args: argparse.Namespace) -> Target:
         ModelError: The model cannot be read.
         ProfileError: A profile cannot be read, or the planner needs one that is not there.
     """
-    if not is_plan(args.target):
-        return _plan(args)
-    given = Plan.load(args.target)
-    model = args.model or _find_model(given, Path(args.target))
-    predictors = (
-        find_plan_predictors(given.devices) if args.profiles is None else load_predictors(args.profiles)
-    )
+    given = Plan.load(args.target) if is_plan(args.target) else None
+    model = args.target if given is None else args.model or _find_model(given, Path(args.target))
+    graph = load_model(model).graph
+    _check_names(args, graph)
+    predictors: Sequence[Predictor] = ()
+    if given is None:
+        plan, _, predictors = plan_model(args, graph, model)
+    else:
+        plan = replace(given, model=model)
+        if args.profiles is not None:
+            predictors = load_predictors(args.profiles)
     return Target(
-        graph=load_model(model).graph, model=model, plan=replace(given, model=model), predictors=predictors
+        graph=graph, model=model, plan=plan, predictors=predictors or find_plan_predictors(plan.devices)
     )
 
 
-def _plan(args: argparse.Namespace) -> Target:
-    graph, plan, _, predictors = plan_model(args, args.target)
-    known = predictors or find_plan_predictors(plan.devices)
-    return Target(graph=graph, model=args.target, plan=plan, predictors=known)
+def _check_names(args: argparse.Namespace, graph: Graph) -> None:
+    """Raise `PlanError` where a flag names no operator, before anything is measured or planned."""
+    for text in getattr(args, "set", ()):
+        check_node(split_change(text)[0], graph, flag="--set")
+    if getattr(args, "why", None):
+        check_node(args.why, graph, flag="--why")
 
 
 def is_plan(path: str) -> bool:
@@ -167,8 +174,7 @@ def _find_model(plan: Plan, path: Path) -> str:
     return str(beside) if not Path(plan.model).exists() and beside.exists() else plan.model
 
 
-def _inspect_other(path: str, target: Target) -> Inspection:
-    other = Plan.load(path)
+def _inspect_other(other: Plan, target: Target) -> Inspection:
     known = {predictor.info.name for predictor in target.predictors}
     more = find_plan_predictors([name for name in other.devices if name not in known])
     return inspect_plan(other, target.graph, (*target.predictors, *more), with_alternatives=False)[1]

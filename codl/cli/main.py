@@ -6,6 +6,7 @@
 import argparse
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from codl.cli.hints import note_flags, noted_flags
 from codl.cli.output import escape, prepare_streams, print_message
 from codl.devices.drivers import emulate_pair
 from codl.devices.opencl import drained_on_error
-from codl.errors import CodlError
+from codl.errors import CodlError, suggest
 
 VERBS = (devices, doctor, profile, tune, plan, inspect, analyze, run, bench, cache)
 """Modules with `add_parser(subparsers)` and `run(args) -> int`, in the order that `--help` lists them."""
@@ -113,8 +114,19 @@ class _MessageHandler(logging.Handler):
 class _Parser(argparse.ArgumentParser):
     """A parser whose messages show what they quote and do nothing else."""
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return what is parsed; an unknown flag is an error of its verb, with the flag that was meant."""
+        found, extra = self.parse_known_args(args, namespace)
+        if extra:
+            flags = set(re.findall(r"--?[a-z][a-z-]*", found.parser.format_usage()))
+            meant = suggest(extra[0].partition("=")[0], flags)
+            found.parser.error(f"unrecognized arguments: {' '.join(extra)}{meant}")
+        return found
+
     def error(self, message: str) -> NoReturn:
         """Print how to use a verb and what is wrong, and exit."""
+        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            message += suggest(wrong[1], wrong[2].replace("'", "").split(", "))
         self.print_usage(sys.stderr)
         self.exit(CANNOT, f"{self.prog}: error: {escape(message)}\n")
 
@@ -139,4 +151,6 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True, metavar="VERB")
     for verb in VERBS:
         verb.add_parser(subparsers)
+    for one in subparsers.choices.values():
+        one.set_defaults(parser=one)
     return parser

@@ -55,7 +55,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan the model."""
-    graph, plan, infos, predictors = plan_model(args, args.model)
+    graph = load_model(args.model).graph  # first: devices may take a minute to know
+    plan, infos, predictors = plan_model(args, graph, args.model)
     plan = count_memory(plan, graph, infos)
     if args.output:
         plan.save(args.output)
@@ -73,16 +74,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def plan_model(
-    args: argparse.Namespace, model: str
-) -> tuple[Graph, Plan, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
-    """Return a model, its plan by the flags, the devices' facts and what is known of them.
+    args: argparse.Namespace, graph: Graph, model: str
+) -> tuple[Plan, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
+    """Return the plan of a model by the flags, the devices' facts and what is known of them.
 
     Raises:
-        ModelError: The model cannot be read.
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: A profile cannot be read, or the planner needs one that is not there.
     """
-    graph = load_model(model).graph  # first: devices may take a minute to know
     names, planner, infos, predictors = _find_devices(args)
     plan = make_plan(
         graph,
@@ -93,7 +92,7 @@ def plan_model(
         axes=args.axis,
         predictors=predictors,
     )
-    return graph, replace(plan, model=model), infos, predictors
+    return replace(plan, model=model), infos, predictors
 
 
 def _find_devices(

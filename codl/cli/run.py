@@ -18,8 +18,9 @@ from codl.cli.comparison import (
 from codl.cli.flags import add_json_flag, parse_count, parse_output_folder
 from codl.cli.output import describe_unwritable, print_json, print_message, print_table, write_file
 from codl.cli.planning import add_plan_flags, session_options
-from codl.errors import InputError
+from codl.errors import InputError, suggest
 from codl.files import open_regular
+from codl.frontend import open_model
 from codl.session import InferenceSession
 
 _LONGEST_NAME_BYTES = 200
@@ -59,8 +60,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the model; return 1 when `--check` finds a difference."""
     options = session_options(args)
     options.plan = args.plan
+    given = _read_feeds(args)
     with InferenceSession(args.model, options) as session:
-        feeds = _make_feeds(session, args)
+        feeds = given | make_random_feeds(session, args.random_seed, given=given)
         names = name_outputs(session)
         outputs = dict(zip(names, session.run(names, feeds), strict=True))
     if args.output:
@@ -91,16 +93,26 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _make_feeds(session: InferenceSession, args: argparse.Namespace) -> dict[str, Any]:
+def _read_feeds(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arrays of `--input`, all of them of inputs that the model has."""
+    if not args.input:
+        return {}
+    source = open_model(args.model)
+    known = [argument.name for argument in (*source.inputs, *source.overridable)]
     feeds: dict[str, Any] = {}
     for item in args.input:
         name, _, path = item.partition("=")
+        if path and name not in known:
+            raise InputError(
+                f"--input {item}: the model has no input {name!r}, expected one of {known}"
+                f"{suggest(name, known)}"
+            )
         try:
             feeds[name] = _load_array(path)
         except (OSError, ValueError, EOFError, MemoryError) as error:
             problem = str(error) or type(error).__name__
             raise InputError(f"--input {item}: got {problem}, expected NAME=FILE.npy") from error
-    return feeds | make_random_feeds(session, args.random_seed, given=feeds)
+    return feeds
 
 
 def _load_array(path: str) -> Any:

@@ -19,7 +19,7 @@ from codl.devices.invokers import keep_invokers_in_memory
 from codl.devices.pocl_cache import pocl_cache
 from codl.devices.pocl_wheel import mend_processor_name
 from codl.devices.probe import find_fault, tell_reason
-from codl.errors import DeviceError, DriverError
+from codl.errors import DeviceError, DriverError, suggest
 from codl.machine import DeviceInfo, DeviceKind
 
 PAIR_DRIVERS = ("intel", "pocl")
@@ -106,9 +106,10 @@ def find_device(name_or_kind: str) -> OpenedDevice:
         for opened in default_devices():
             if _played_kind(opened.info) == name_or_kind:
                 return opened
-    names = ", ".join(opened.info.name for opened in load())
+    names = [opened.info.name for opened in load()]
     raise DeviceError(
-        f"device: got {name_or_kind!r}, expected one of {names}, or a kind that exists; see `codl devices`"
+        f"device: got {name_or_kind!r}, expected one of {', '.join(names)}, or a kind that exists; "
+        f"see `codl devices`{suggest(name_or_kind, names)}"
     )
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from codl.errors import InputError, ModelError
+from codl.errors import InputError, ModelError, suggest
 from codl.frontend.reader import DeclaredShape, Source, name_open_dimension
 from codl.frontend.shapes import INFERENCE_ERRORS
 
@@ -33,7 +33,7 @@ def find_shapes(source: Source, dimensions: Mapping[str, int]) -> dict[str, tupl
         if name not in free:
             raise ModelError(
                 f"{label}: got a value for dimension {name!r}, expected one of {list(free) or 'none'}; "
-                "name a free dimension of an input"
+                f"name a free dimension of an input{suggest(name, free)}"
             )
         if value < 0:
             raise ModelError(
@@ -113,6 +113,7 @@ def check_initializers(source: Source, values: Values) -> None:
         if name not in known:
             raise InputError(
                 f"initializer {name!r}: got a value, expected none: {source.label} has no such initializer"
+                f"{suggest(name, known)}"
             )
         shape, dtype = tuple(known[name].dims), onnx.helper.tensor_dtype_to_np_dtype(known[name].data_type)
         if value.shape != shape or value.dtype != dtype:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from codl.errors import PlanError
+from codl.errors import PlanError, suggest
 from codl.ir.graph import Graph
 from codl.ir.regions import find_splittable_axes
 from codl.plan.check import check_plan
@@ -37,21 +37,36 @@ def parse_change(text: str, plan: Plan, graph: Graph) -> Change:
     Raises:
         PlanError: The text is none of these, or names something that does not exist.
     """
-    node, equals, wanted = text.rpartition("=")
-    if not equals or not node or not wanted:
-        raise PlanError(f"--set: got {text!r}, expected {_EXPECTED}")
-    if node not in graph.nodes_by_name:
-        raise PlanError(
-            f"--set: got no node {node!r} in {graph.name!r}, expected one that `codl inspect` lists"
-        )
+    node, wanted = split_change(text)
+    check_node(node, graph, flag="--set")
     if wanted in plan.devices:
         return Change(node=node, device=wanted)
     axis_text, colon, cut = wanted.partition(":")
     if not colon:
-        raise PlanError(f"--set {node}: got {wanted!r}, expected one of {list(plan.devices)}, or AXIS:CUT")
+        raise PlanError(
+            f"--set {node}: got {wanted!r}, expected one of {list(plan.devices)}, or AXIS:CUT"
+            f"{suggest(wanted, plan.devices)}"
+        )
     shape = graph.shape(graph.nodes_by_name[node].output)
     axis = _parse_axis(axis_text, node, len(shape))
     return Change(node=node, axis=axis, bounds=_parse_cut(cut, node, shape[axis], len(plan.devices)))
+
+
+def split_change(text: str) -> tuple[str, str]:
+    """Return the node and what it shall be, as a text such as `conv1=H:28` has them."""
+    node, equals, wanted = text.rpartition("=")
+    if not equals or not node or not wanted:
+        raise PlanError(f"--set: got {text!r}, expected {_EXPECTED}")
+    return node, wanted
+
+
+def check_node(name: str, graph: Graph, *, flag: str) -> None:
+    """Raise `PlanError` where a flag names no node of a network, or return silently."""
+    if name not in graph.nodes_by_name:
+        raise PlanError(
+            f"{flag}: got no node {name!r} in {graph.name!r}, expected one that `codl plan MODEL` lists"
+            f"{suggest(name, graph.nodes_by_name)}"
+        )
 
 
 def change_plan(plan: Plan, graph: Graph, changes: Iterable[Change]) -> Plan:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from codl.errors import PlanError
 from codl.report.inspection import Inspection, Operator, StepRow, Totals, format_share, format_us
 
 _NAME_WIDTH = 36
@@ -119,16 +118,8 @@ def _format_error(predicted_us: float | None, measured_us: float | None) -> str:
 
 
 def list_why(inspection: Inspection, name: str) -> Iterator[str]:
-    """Yield lines about what an operator could be, cheapest first, the chosen way marked.
-
-    Raises:
-        PlanError: There is no such operator.
-    """
-    found = next((operator for operator in inspection.operators if operator.name == name), None)
-    if found is None:
-        raise PlanError(
-            f"--why: got operator {name!r}, expected one of {inspection.model}; `codl inspect` lists them"
-        )
+    """Yield lines about what an operator could be, cheapest first, the chosen way marked."""
+    found = next(operator for operator in inspection.operators if operator.name == name)
     where = f", in a chain of {found.length}" if found.length > 1 else ""
     yield f"{shorten(found.name, _NAME_WIDTH)}  {found.kind}  {'x'.join(map(str, found.shape))}{where}"
     if not found.alternatives:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from codl.errors import InputError, InputTypeError
+from codl.errors import InputError, InputTypeError, suggest
 from codl.frontend import Argument
 from codl.values import Array, OrtValue, find_dtype, is_tensor_type
 
@@ -44,6 +44,7 @@ def check_feeds(feed: Any, *, inputs: Sequence[Argument], overridable: Sequence[
         extra = next(name for name in feed if name not in given)
         raise InputError(
             f"input {extra!r}: got a feed, expected none but {names}: the model has no such input"
+            f"{suggest(str(extra), [argument.name for argument in (*inputs, *overridable)])}"
         )
     for argument in inputs:
         if argument.name not in given:
@@ -69,7 +70,10 @@ def check_output_names(names: Any, known: Sequence[str]) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise InputTypeError(f"outputs: got the name {name!r}, expected text")
         if name not in known:
-            raise InputError(f"output {name!r}: the model has no such output, expected one of {list(known)}")
+            raise InputError(
+                f"output {name!r}: the model has no such output, expected one of {list(known)}"
+                f"{suggest(name, known)}"
+            )
     return wanted
 
 

@@ -14,7 +14,7 @@ from codl.catalog.stored import load_databases
 from codl.devices.boundary import enough_memory
 from codl.devices.drivers import select_devices
 from codl.devices.memory import arrange, arrange_named
-from codl.errors import DeviceError, PlanError, ProfileError
+from codl.errors import DeviceError, PlanError, ProfileError, suggest
 from codl.executor.footprint import count_footprint
 from codl.executor.placement import check_planned_bytes
 from codl.frontend import load_model
@@ -118,7 +118,10 @@ def rank_plans(
     else:
         device = planner.partition(":")[2]
         if device not in devices:
-            raise PlanError(f"planner: got {planner!r}, expected 'single:' and one of {', '.join(devices)}")
+            raise PlanError(
+                f"planner: got {planner!r}, expected 'single:' and one of {', '.join(devices)}"
+                f"{suggest(device, devices)}"
+            )
         found = [plan_single(graph, device=device, devices=tuple(devices))]
     if method is None:
         found = [predict_plan(plan, graph, predictors) for plan in found]
@@ -169,6 +172,7 @@ def check_planner(planner: str, devices: Sequence[str], known: Container[str] = 
     if planner not in ("even", *PROFILED) and not (kind == "single" and device):
         raise PlanError(
             f"planner: got {planner!r}, expected 'greedy', 'dynamic', 'even' or 'single:<device>'"
+            f"{suggest(planner, (*PROFILED, 'even'))}"
         )
 
 
