@@ -5,13 +5,17 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from codl import __version__
 from codl.cli.flags import add_json_flag, parse_names, parse_output
-from codl.cli.output import print_json, print_line, print_message, print_table, write_file
+from codl.cli.output import escape, print_json, print_line, print_message, print_table, write_file
 from codl.cli.plan import plan_model
 from codl.cli.planning import add_plan_flags
+from codl.devices.facts import read_cpu_model
+from codl.devices.limits import count_cores
 from codl.errors import PlanError
 from codl.files import open_regular
 from codl.frontend import load_model
@@ -182,7 +186,7 @@ def _inspect_other(other: Plan, target: Target) -> Inspection:
 
 def _write_files(args: argparse.Namespace, target: Target, plan: Plan, inspection: Inspection) -> None:
     if args.html:
-        write_file(args.html, render_html(inspection))
+        write_file(args.html, render_html(inspection, made=_describe_making(args.command)))
     if args.perfetto:
         write_file(args.perfetto, json.dumps(list_trace_events(inspection)))
     if args.png:
@@ -194,6 +198,13 @@ def _write_files(args: argparse.Namespace, target: Target, plan: Plan, inspectio
         print_message(f"{args.onnx}: decisions in {count} nodes")
     if args.output:
         plan.save(args.output)
+
+
+def _describe_making(command: str) -> str:
+    """Return when and where a page is made, and by what."""
+    now = datetime.now().astimezone()
+    machine = f"{read_cpu_model()}, {count_cores()} cores"
+    return f"{now:%Y-%m-%d %H:%M %Z} on {machine}, codl {__version__}: {escape(command)}"
 
 
 def _print(args: argparse.Namespace, inspection: Inspection, difference: PlanDifference | None) -> None:

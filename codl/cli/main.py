@@ -7,6 +7,7 @@ import argparse
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         args = build_parser().parse_args(arguments)
+        args.command = shlex.join(("codl", *(sys.argv[1:] if arguments is None else arguments)))
         note_flags(args)
         if getattr(args, "emulate_pair", False):
             emulate_pair()

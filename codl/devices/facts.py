@@ -106,7 +106,7 @@ def _find_kind(device: Any) -> DeviceKind:
 def _find_processor(device: Any, *, kind: DeviceKind, index: int) -> str:
     """Return an identity that two drivers of one processor share; a machine's CPU sockets count as one."""
     if kind is DeviceKind.CPU:
-        return f"cpu {_read_cpu_model()}"
+        return f"cpu {read_cpu_model()}"
     bus, slot = _ask(device, "pci_bus_id_nv", None), _ask(device, "pci_slot_id_nv", None)
     if bus is not None and slot is not None:
         return _format_pci(_ask(device, "pci_domain_id_nv", 0), bus, slot >> 3, slot & 7)
@@ -120,7 +120,7 @@ def _format_pci(domain: int, bus: int, slot: int, function: int) -> str:
     return f"pci {domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
 
 
-def _read_cpu_model() -> str:
+def read_cpu_model() -> str:
     """Return the processor's name as the kernel tells it; every CPU driver spells it in its own way."""
     return _read_cpu_fact("model name|Hardware|cpu model") or "host"
 

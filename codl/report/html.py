@@ -19,13 +19,19 @@ _ESCAPES = str.maketrans(
 )
 
 
-def render_html(inspection: Inspection) -> str:
-    """Return the page as text."""
+def render_html(inspection: Inspection, *, made: str = "") -> str:
+    """Return the page as text.
+
+    Args:
+        inspection: What it shows.
+        made: When, where and by what command it was made.
+    """
     style = read_report_asset("page.css")
     script = "(() => {\n" + "\n".join(map(read_report_asset, _SCRIPTS)) + "})();\n"
     parts = {
         "policy": _make_policy(style=style, script=script),
         "title": html.escape(f"{_clean(inspection.model)} – codl inspect"),
+        "made": html.escape(_clean(made)),
         "style": style,
         "data": embed_json(inspection.to_json()),
         "script": script,

@@ -1,6 +1,9 @@
 """`codl inspect`: what is printed, what is written, and how it fails."""
 
+import html
 import json
+import re
+import shlex
 from pathlib import Path
 
 import onnx
@@ -65,6 +68,21 @@ def test_all_files_are_written(codl: Codl, model: Path, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert any(node.metadata_props for node in onnx.load(copy).graph.node)
     assert Plan.load(plan).predicted_us is not None
+
+
+def test_page_says_when_where_and_how_it_was_made(codl: Codl, model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "a <page>.html"
+
+    codl("inspect", model, *BARE, "--html", page)
+
+    (made,) = re.findall(r'<p id="made"[^>]*>(.*)</p>', page.read_text(encoding="utf-8"))
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d \S+ on \S.*, \d+ cores, codl \d", made)
+    command = html.unescape(made).partition(": codl ")[2]
+    assert shlex.split(command) == ["inspect", str(model), *BARE, "--html", str(page)]
+    assert "<page>" not in made
+    assert all(
+        f"{axis} " in page.read_text(encoding="utf-8") for axis in ("N is", "OC the", "H the", "W the")
+    )
 
 
 def test_plan_file_is_explained_with_the_model_it_names(codl: Codl, model: Path, tmp_path: Path) -> None:
