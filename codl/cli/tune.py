@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import geometric_mean
@@ -50,8 +51,9 @@ def add_parser(subparsers: Any) -> None:
         help="ONNX file whose shapes to tune; may be repeated (default: the networks codl ships shapes of)",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="list shapes and candidates; measure nothing, write nothing"
+        "--dry-run", action="store_true", help="say what would be measured; measure nothing, write nothing"
     )
+    parser.add_argument("--list", action="store_true", help="with --dry-run: list every shape")
     add_pair_flag(parser)
     add_json_flag(parser)
     parser.set_defaults(run=run)
@@ -74,7 +76,10 @@ def run(args: argparse.Namespace) -> int:
         print_json([_to_json(report) for report in reports])
     else:
         for report in reports:
-            _print_report(report)
+            if args.dry_run and not args.list:
+                _print_plan(report)
+            else:
+                _print_report(report)
     return int(any(report.count(State.FAILED) for report in reports))
 
 
@@ -116,6 +121,30 @@ def _format_best(report: ShapeReport) -> str:
         return "-"
     values = (f"{name}={value}" for name, value in sorted(report.entry.parameters.items()))
     return " ".join((report.entry.implementation, *values))
+
+
+def _print_plan(report: TuneReport) -> None:
+    """Print what a session would measure, by kernel; a layer's time is divided among its candidates."""
+    layers: Counter[str] = Counter()
+    candidates: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
+    left = [one for one in report.shapes if one.state is State.LEFT]
+    for one in left:
+        for kernel, count in one.kernels:
+            layers[kernel] += 1
+            candidates[kernel] += count
+            seconds[kernel] += one.most_seconds * count / one.candidates
+    rows = [
+        (kernel, str(layers[kernel]), str(count), f"{seconds[kernel]:.0f} s")
+        for kernel, count in candidates.most_common()
+    ]
+    print_table(("kernel", "layers", "candidates", "at most"), rows, title=report.device)
+    total = sum(one.most_seconds for one in left)
+    print_line(_summarise(report))
+    print_line(
+        f"{candidates.total()} candidates of {len(left)} layers take {total / 60:.0f} min at most, and what "
+        "the driver compiles; --list names the layers"
+    )
 
 
 def _print_report(report: TuneReport) -> None:

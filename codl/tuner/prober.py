@@ -16,7 +16,7 @@ from codl.machine import DeviceInfo
 from codl.tuner.bound import Bound, find_bound, find_loops
 from codl.tuner.measurement import Measurement
 from codl.tuner.reference import relative_error
-from codl.tuner.search import Final
+from codl.tuner.search import Final, SearchLimits
 from codl.tuner.trial import Trial
 from codl.tuner.workbench import Workbench
 
@@ -46,6 +46,11 @@ Source:
 """
 _FINAL_ROUNDS = 50
 _FINAL_SECONDS = 4.0
+
+
+def limit_seconds(candidates: int, limits: SearchLimits) -> float:
+    """Return what the rounds of a search over some candidates take at the most; compiling comes on top."""
+    return ceil(limits.count_most(candidates) / limits.group) * _QUICK_SECONDS + _FINAL_SECONDS
 
 
 class OutOfTimeError(CodlError):

@@ -39,6 +39,11 @@ class SearchLimits:
     prunes: bool = True
     """Whether bounds drop candidates; without it every candidate is measured."""
 
+    def count_most(self, candidates: int) -> int:
+        """Return how many of some candidates are measured at the most."""
+        wanted = max(self.least, min(self.most, int(candidates * self.share)))
+        return min(candidates, wanted) if self.prunes else candidates
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Final:
@@ -175,7 +180,7 @@ def _iterate_groups(
             tried.update(map(str, group))
             yield group
         return
-    most = max(limits.least, min(limits.most, int(len(candidates) * limits.share)))
+    most = limits.count_most(len(candidates))
     waiting = _order(judge, waiting, best=min(times.values(), default=inf))
     while waiting and len(tried) < most:
         best = min(times.values(), default=inf)

@@ -1,6 +1,7 @@
 """A tuning session: shape after shape within a budget, each measurement logged, the database up to date."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from codl.devices.opencl import Device
 from codl.errors import CodlError, ProfileError
 from codl.machine import DeviceInfo
 from codl.tuner.measurement import Measurement, MeasurementLog
-from codl.tuner.prober import OutOfTimeError, Prober, digest_candidate
+from codl.tuner.prober import OutOfTimeError, Prober, digest_candidate, limit_seconds
 from codl.tuner.reference import compute_reference
 from codl.tuner.report import ShapeReport, State, TuneReport
 from codl.tuner.search import SearchLimits, SearchResult, search
@@ -53,7 +54,9 @@ def plan_tuning(
     known = read_user_database(path, info)
     reports = []
     for shape in shapes:
-        count = len(tuple(iterate_candidates(shape.node, shape.graph, info, rows)))
+        candidates = iterate_candidates(shape.node, shape.graph, info, rows)
+        kernels = Counter(one.implementation.name for one in candidates)
+        count = kernels.total()
         entry = known.find_exact(shape.key)
         state = State.PLAIN if count < 2 else State.KNOWN if entry else State.LEFT
         reports.append(
@@ -64,6 +67,8 @@ def plan_tuning(
                 state=state,
                 measured=0 if entry is None else entry.measured,
                 entry=entry,
+                kernels=tuple(kernels.items()),
+                most_seconds=limit_seconds(count, SearchLimits()) if state is State.LEFT else 0.0,
             )
         )
     return TuneReport(device=info.name, path=str(path), seconds=0.0, shapes=tuple(reports))

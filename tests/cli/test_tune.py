@@ -58,13 +58,32 @@ def test_dry_run_without_a_model_shows_what_ships(
 ) -> None:
     monkeypatch.setattr(cli_tune, "read_workload", lambda path: read_workload(path)[:9])
 
-    assert main(["tune", "--device", DEVICE, "--dry-run"]) == 0
+    assert main(["tune", "--device", DEVICE, "--dry-run", "--list"]) == 0
 
     title, header, *rows, summary = capsys.readouterr().out.splitlines()
     assert title == DEVICE
     assert header.split()[:2] == ["shape", "times"]
     assert len(rows) == 9
     assert "9 left" in summary
+
+
+def test_dry_run_sums_up_by_kernel(
+    model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_tune, "read_workload", lambda path: read_workload(path)[:9])
+    assert main(["tune", "--device", DEVICE, "--dry-run", "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+
+    assert main(["tune", "--device", DEVICE, "--dry-run"]) == 0
+
+    title, header, *rows, counts, summary = capsys.readouterr().out.splitlines()
+    assert title == DEVICE
+    assert header.split() == ["kernel", "layers", "candidates", "at", "most"]
+    assert all(int(row.split()[1]) <= 9 for row in rows)
+    total = sum(shape["candidates"] for shape in report["shapes"])
+    assert sum(int(row.split()[2]) for row in rows) == total
+    assert "9 left" in counts
+    assert summary.startswith(f"{total} candidates of 9 layers take ")
 
 
 def test_a_session_that_has_no_time_says_what_is_left(model: str, capsys: pytest.CaptureFixture[str]) -> None:
