@@ -40,10 +40,28 @@ def list_totals(inspection: Inspection) -> Iterator[str]:
     else:
         yield from _list_predicted(totals, inspection)
     if totals.measured_us is not None:
-        error = _format_error(totals.predicted_us, totals.measured_us)
-        suffix = f", prediction off by {error}" if error else ""
-        yield f"measured           {format_us(totals.measured_us)}{suffix}"
+        yield from _list_measured(totals.measured_us, inspection)
     yield from (f"note: {note}" for note in inspection.notes)
+
+
+def _list_measured(total_us: float, inspection: Inspection) -> Iterator[str]:
+    """Yield what was measured: kernels beside the prediction of the same kernels, and the rest by itself."""
+    yield f"measured           {format_us(total_us)}"
+    measured = [(one.measured_us, one.predicted_us) for one in inspection.operators if one.measured_us]
+    known = [(us, predicted) for us, predicted in measured if predicted is not None]
+    kernels_us, predicted_us = (sum(column) for column in zip(*known, strict=True)) if known else (0.0, 0.0)
+    if error := _format_error(predicted_us, kernels_us):
+        yield f"  kernels          {format_us(kernels_us)}, prediction off by {error}"
+    unknown_us = sum(us for us, predicted in measured if predicted is None)
+    if unknown_us:
+        yield f"  not predicted    {format_us(unknown_us)} of operators without a prediction"
+    rest_us = total_us - kernels_us - unknown_us
+    if rest_us < 0:
+        yield f"  side by side     {format_us(-rest_us)} less than the sum of the steps"
+    else:
+        planned_us = max((inspection.totals.predicted_us or 0.0) - predicted_us, 0.0)
+        told = f", {format_us(planned_us)} of it predicted" if predicted_us else ""
+        yield f"  between kernels  {format_us(rest_us)}{told}: synchronization, transfers, the host's work"
 
 
 def _list_predicted(totals: Totals, inspection: Inspection) -> Iterator[str]:
@@ -112,7 +130,8 @@ def shorten(text: str, width: int) -> str:
 
 
 def _format_error(predicted_us: float | None, measured_us: float | None) -> str:
-    if predicted_us is None or not measured_us:
+    """Return how far a prediction is off; nothing without one, or where another operator's holds it."""
+    if not predicted_us or not measured_us:
         return ""
     return f"{(predicted_us / measured_us - 1) * 100:+.0f} %"
 

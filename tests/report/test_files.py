@@ -1,6 +1,7 @@
 """Files that an inspection becomes: trace, annotated model, picture; and what two plans do differently."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,24 @@ def test_table_has_a_row_for_each_operator_and_brackets_for_chains() -> None:
     assert "best single device" in text
     assert "no-overhead ideal" in text
     assert "prediction off by -20 %" in text
+
+
+def test_measured_kernels_are_compared_with_their_own_prediction_only() -> None:
+    found = measure(inspect(GRAPH), factor=1.0)
+    predicted_us = found.totals.predicted_us
+    assert predicted_us is not None
+    slow = replace(found, totals=replace(found.totals, measured_us=10 * predicted_us))
+    quick = replace(found, totals=replace(found.totals, measured_us=0.1 * predicted_us))
+    foreign = replace(slow, operators=tuple(replace(one, predicted_us=None) for one in slow.operators))
+
+    slow_text, quick_text, foreign_text = ("\n".join(list_totals(one)) for one in (slow, quick, foreign))
+
+    assert "prediction off by +0 %" in slow_text
+    assert slow_text.count("off by") == quick_text.count("off by") == 1
+    assert "between kernels" in slow_text
+    assert "side by side     " in quick_text
+    assert "off by" not in foreign_text
+    assert "of operators without a prediction" in foreign_text
 
 
 def test_names_are_printed_without_control_characters() -> None:
