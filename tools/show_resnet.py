@@ -1,8 +1,10 @@
-"""The demo's main job: ResNet-50 on each device alone, on both together, and in ONNX Runtime."""
+"""The demo's main job: ResNet-50 as codl plans it, on each device alone, and in ONNX Runtime."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ from codl.cli.output import print_message, print_table
 from codl.devices.drivers import default_devices, find_device
 from codl.devices.probe import find_fault
 from codl.devices.timing import Rounds, interleave, lead_in, time_call
+from codl.ir.graph import Graph
 from codl.plan.text import format_plan
+from codl.report.picture import draw_timeline
+from codl.session.inspection import find_plan_predictors, inspect_plan
 from tools.networks import build
 
 INPUT_SHAPE = (1, 3, 224, 224)
@@ -43,21 +48,22 @@ def show(rounds: int) -> int:
         print_message("loading ONNX Runtime and codl ...")
         runs: dict[str, Run] = {"onnxruntime, all cores": open_onnxruntime(model, feed)}
         for device in devices:
-            runs[f"{device} alone"] = open_codl(stack, model, feed, [device], f"single:{device}")[0]
-        plan_text = ""
-        if len(devices) > 1:
-            runs["together"], plan_text = open_codl(stack, model, feed, devices, "even")
+            session = open_session(stack, model, [device], f"single:{device}")
+            runs[f"{device} alone"] = make_run(session, feed)
+        session = open_session(stack, model, devices)
+        runs["codl's own choice"] = make_run(session, feed)
+        plan, graph = session.plan, session.graph
         results = {name: run() for name, run in runs.items()}
         print_message(f"timing {rounds} interleaved rounds ...")
         times = interleave(
             {name: lead_in(time_call(run)) for name, run in runs.items()}, most_rounds=rounds, warmup=1
         )
     errors = measure_errors(results)
-    if plan_text:
-        print(plan_text)
-        print()
+    print(format_plan(plan, graph))
+    print()
     print_results(times, errors)
     is_right = all(error <= 1e-4 for error in errors.values())
+    print(f"a picture of the plan: {draw_plan(plan, graph, Path(mkdtemp(prefix='codl-')))}")
     print("the numbers agree with ONNX Runtime" if is_right else "the numbers differ from ONNX Runtime")
     return 0 if is_right else 1
 
@@ -84,17 +90,28 @@ def open_onnxruntime(model: bytes, feed: Array) -> Run:
     return lambda: np.asarray(session.run(None, {name: feed})[0])
 
 
-def open_codl(
-    stack: ExitStack, model: bytes, feed: Array, devices: Sequence[str], planner: str
-) -> tuple[Run, str]:
-    """Return a run of the model in codl, and its plan as text."""
+def open_session(
+    stack: ExitStack, model: bytes, devices: Sequence[str], planner: str | None = None
+) -> codl.InferenceSession:
+    """Return a session over some devices; without a planner it plans as any session does."""
     options = codl.SessionOptions()
     options.devices = devices
     options.planner = planner
-    options.max_chain_length = 8
-    session = stack.enter_context(codl.InferenceSession(model, options))
+    return stack.enter_context(codl.InferenceSession(model, options))
+
+
+def make_run(session: codl.InferenceSession, feed: Array) -> Run:
+    """Return a run of a session."""
     name = session.get_inputs()[0].name
-    return (lambda: np.asarray(session.run(None, {name: feed})[0])), format_plan(session.plan, session.graph)
+    return lambda: np.asarray(session.run(None, {name: feed})[0])
+
+
+def draw_plan(plan: codl.Plan, graph: Graph, folder: Path) -> Path:
+    """Return the file that the timeline of a plan was drawn into."""
+    _, inspection = inspect_plan(plan, graph, find_plan_predictors(plan.devices), with_alternatives=False)
+    path = folder / "plan.png"
+    path.write_bytes(draw_timeline(inspection))
+    return path
 
 
 def measure_errors(results: dict[str, Array]) -> dict[str, float]:
