@@ -11,7 +11,7 @@ from onnx import ModelProto, ValueInfoProto, defs, helper
 from onnx.backend.base import Backend, BackendRep
 
 from codl.compat import devices
-from codl.errors import CodlError, DeviceError, DriverError, InputError
+from codl.errors import CodlError, DeviceError, DriverError, InputError, suggest
 from codl.frontend.reader import DEFAULT_DOMAINS, OLDEST_OPSET
 from codl.machine import DeviceKind
 from codl.options import SessionOptions
@@ -81,7 +81,10 @@ class CodlBackend(Backend):  # type: ignore[misc]
             options.devices = [name]
         for option, value in kwargs.items():
             if not hasattr(options, option):
-                raise InputError(f"{option}: got {value!r}, expected an attribute of codl.SessionOptions")
+                raise InputError(
+                    f"{option}: got {value!r}, expected an attribute of codl.SessionOptions"
+                    f"{suggest(option, SessionOptions.__slots__)}"
+                )
             setattr(options, option, value)
         content = model.SerializeToString() if isinstance(model, ModelProto) else model
         return CodlBackendRep(InferenceSession(content, options))

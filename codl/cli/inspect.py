@@ -21,7 +21,7 @@ from codl.files import open_regular
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.plan.edit import change_plan, check_node, parse_change, split_change
+from codl.plan.edit import change_plan, check_node, parse_change, read_change
 from codl.plan.steps import Plan
 from codl.report.annotate import annotate_model
 from codl.report.difference import PlanDifference, compare, list_difference
@@ -152,9 +152,9 @@ def open_target(args: argparse.Namespace) -> Target:
 
 
 def _check_names(args: argparse.Namespace, graph: Graph) -> None:
-    """Raise `PlanError` where a flag names no operator, before anything is measured or planned."""
+    """Raise `PlanError` where a flag names no operator or axis, before anything is measured or planned."""
     for text in getattr(args, "set", ()):
-        check_node(split_change(text)[0], graph, flag="--set")
+        read_change(text, graph)
     if getattr(args, "why", None):
         check_node(args.why, graph, flag="--why")
 

@@ -37,8 +37,7 @@ def parse_change(text: str, plan: Plan, graph: Graph) -> Change:
     Raises:
         PlanError: The text is none of these, or names something that does not exist.
     """
-    node, wanted = split_change(text)
-    check_node(node, graph, flag="--set")
+    node, wanted = read_change(text, graph)
     if wanted in plan.devices:
         return Change(node=node, device=wanted)
     axis_text, colon, cut = wanted.partition(":")
@@ -52,11 +51,19 @@ def parse_change(text: str, plan: Plan, graph: Graph) -> Change:
     return Change(node=node, axis=axis, bounds=_parse_cut(cut, node, shape[axis], len(plan.devices)))
 
 
-def split_change(text: str) -> tuple[str, str]:
-    """Return the node and what it shall be, as a text such as `conv1=H:28` has them."""
+def read_change(text: str, graph: Graph) -> tuple[str, str]:
+    """Return the node and what it shall be, as far as that can be judged without a plan.
+
+    Raises:
+        PlanError: The text is no change, or names a node or an axis that does not exist.
+    """
     node, equals, wanted = text.rpartition("=")
     if not equals or not node or not wanted:
         raise PlanError(f"--set: got {text!r}, expected {_EXPECTED}")
+    check_node(node, graph, flag="--set")
+    axis, colon, _ = wanted.partition(":")
+    if colon:
+        _parse_axis(axis, node, len(graph.shape(graph.nodes_by_name[node].output)))
     return node, wanted
 
 

@@ -4,7 +4,7 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -150,7 +150,7 @@ def predict_plan(plan: Plan, graph: Graph, predictors: Sequence[Predictor]) -> P
     return price_plan(plan, graph, predictors, arrange(infos))
 
 
-def check_planner(planner: str, devices: Sequence[str], known: Container[str] = ()) -> None:
+def check_planner(planner: str, devices: Sequence[str], known: Collection[str] = ()) -> None:
     """Raise an error when no plan can be made by a planner of this name, or return silently.
 
     Args:
@@ -167,6 +167,7 @@ def check_planner(planner: str, devices: Sequence[str], known: Container[str] = 
         raise ProfileError(
             f"planner {planner!r}: got no profile of {', '.join(unknown)}, expected one for each device; "
             "run `codl profile`, or use planner 'even' or 'single:<device>'"
+            f"{suggest(unknown[0], known)}"
         )
     kind, _, device = planner.partition(":")
     if planner not in ("even", *PROFILED) and not (kind == "single" and device):

@@ -52,6 +52,16 @@ def fail(*_: Any, **__: Any) -> NoReturn:
     raise AssertionError("planned, or opened a device, before names were checked")
 
 
+def test_axes_are_checked_before_planning(codl: Codl, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "plan_model", fail)
+    node = load_model(model).graph.nodes[0].name
+
+    done = codl("inspect", model, *BARE, "--set", f"{node}=depth:4")
+
+    assert (done.code, done.out) == (2, "")
+    assert "got axis 'depth'" in done.err
+
+
 @pytest.mark.parametrize("flags", [("--set", "{}x=left-cpu"), ("--why", "{}x")], ids=lambda flags: flags[0])
 def test_node_names_are_checked_before_planning(
     codl: Codl, model: Path, flags: Sequence[str], monkeypatch: pytest.MonkeyPatch
