@@ -6,17 +6,10 @@ from math import prod
 
 import numpy as np
 
-from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import (
-    box_scalars,
-    constant_names,
-    has_constant_weights,
-    image_args,
-    window_scalars,
-)
+from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -30,7 +23,7 @@ from codl.catalog.spec import (
 )
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
 from codl.ir.ops import Conv2d
-from codl.ir.regions import Boxes, input_boxes
+from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 ALLOWED: Mapping[str, tuple[int, ...]] = {**ALLOWED_TILES, "FETCH": (0, 1)}
@@ -119,49 +112,41 @@ def _describe(
     global_size = np.stack([ceil_div(tiles, item_tiles), parts, extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     busiest = items * item_tiles * item_panels
-    read = input_boxes(node, graph, out)[0].size
-    residual = out.size if node.residual else 0
-    return (
-        LaunchBatch(
-            entry="conv2d_gemm__buffer",
-            tensors=image_args(node, graph),
-            packed=(
-                PackedArg(
-                    key=f"{names!r}/ohwi/groups{op.groups}/nr{parameters['NR']}",
-                    pack=partial(_pack, names=names, groups=op.groups, nr=parameters["NR"]),
-                    panel_floats=(1 + depth) * parameters["NR"],
-                ),
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry="conv2d_gemm__buffer",
+        packed=(
+            PackedArg(
+                key=f"{names!r}/ohwi/groups{op.groups}/nr{parameters['NR']}",
+                pack=partial(_pack, names=names, groups=op.groups, nr=parameters["NR"]),
+                panel_floats=(1 + depth) * parameters["NR"],
             ),
-            panel_begin=panel_begin,
-            panel_end=panel_end,
-            zeros=op.kernel[1] * group_inputs,
-            global_size=global_size,
-            steals=True,
-            scalars={
-                **box_scalars(begin, end),
-                "panel_begin": panel_begin,
-                "item_tiles": item_tiles,
-                "item_panels": item_panels,
-                "panels": panels,
-                **constants_like(
-                    out,
-                    group_panels=group_panels,
-                    group_outputs=group_outputs,
-                    group_inputs=group_inputs,
-                ),
-                **window_scalars(node, graph, out),
-                **epilogue_scalars(node.epilogue, count),
-            },
-            busiest_flops=busiest_share(
-                2 * depth * parameters["MR"] * parameters["NR"] * item_panels,
-                full_items=tiles * extent[:, 0] * (panels // item_panels),
-                units=info.units,
-            ),
-            units={"steps": busiest * depth, "tiles": busiest, "items": items},
-            read_bytes=FLOAT_BYTES * (read + residual + panels * parameters["NR"] * (1 + depth)),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * depth * out.size,
         ),
+        panels=(panel_begin, panel_end),
+        scalars={
+            "item_tiles": item_tiles,
+            "item_panels": item_panels,
+            "panels": panels,
+            **constants_like(
+                out,
+                group_panels=group_panels,
+                group_outputs=group_outputs,
+                group_inputs=group_inputs,
+            ),
+            **window_scalars(node, graph, out),
+        },
+        zeros=op.kernel[1] * group_inputs,
+        global_size=global_size,
+        steals=True,
+        busiest_flops=busiest_share(
+            2 * depth * parameters["MR"] * parameters["NR"] * item_panels,
+            full_items=tiles * extent[:, 0] * (panels // item_panels),
+            units=info.units,
+        ),
+        units={"steps": busiest * depth, "tiles": busiest, "items": items},
+        flops=2 * depth * out.size,
     )
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from codl.catalog.epilogue import activation_scalars, epilogue_scalars
+from codl.catalog.epilogue import activation_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import box_scalars, has_constant_weights, pack_taps
+from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -101,54 +101,44 @@ def _describe(
     items = spread(global_size.prod(axis=1), info.units)
     busiest = items * item_panels * item_tiles
     read = input_boxes(node, graph, out)[0].size
-    residual = out.size if node.residual else 0
-    return (
-        LaunchBatch(
-            entry=NAME,
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(source, x),
-                plain_arg(node.residual or node.output, shape),
-                plain_arg(scale, (depth,)),
-                plain_arg(shift, (depth,)),
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry=NAME,
+        packed=(pack_taps(node, graph, parameters),),
+        panels=(panel_begin, panel_begin + panels),
+        scalars={
+            "item_panels": item_panels,
+            "panels": panels,
+            "item_tiles": item_tiles,
+            **constants_like(
+                out,
+                group_outputs=shape[1],
+                inputs=depth,
+                stride_h=op.stride[0],
+                stride_w=op.stride[1],
             ),
-            packed=(pack_taps(node, graph, parameters),),
-            panel_begin=panel_begin,
-            panel_end=panel_begin + panels,
-            local=np.full(out.count, _count_local(parameters, depth), np.int64),
-            global_size=global_size,
-            steals=True,
-            scalars={
-                **box_scalars(begin, end),
-                "panel_begin": panel_begin,
-                "item_panels": item_panels,
-                "panels": panels,
-                "item_tiles": item_tiles,
-                **constants_like(
-                    out,
-                    group_outputs=shape[1],
-                    inputs=depth,
-                    stride_h=op.stride[0],
-                    stride_w=op.stride[1],
-                ),
-                **activation_scalars("map", affine.epilogue, out.count),
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            busiest_flops=busiest_share(
-                2 * depth * parameters["MR"] * panel * item_panels * item_tiles,
-                full_items=tiles // item_tiles * extent[:, 0] * (panels // item_panels),
-                units=info.units,
-            ),
-            units={
-                "steps": busiest * depth,
-                "tiles": busiest,
-                "mapped": items * item_tiles * parameters["MR"] * depth,
-                "items": items,
-            },
-            read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * depth * out.size + 2 * read,
+            **activation_scalars("map", affine.epilogue, out.count),
+        },
+        first=affine,
+        read=read,
+        more=(plain_arg(scale, (depth,)), plain_arg(shift, (depth,))),
+        local=np.full(out.count, _count_local(parameters, depth), np.int64),
+        global_size=global_size,
+        steals=True,
+        busiest_flops=busiest_share(
+            2 * depth * parameters["MR"] * panel * item_panels * item_tiles,
+            full_items=tiles // item_tiles * extent[:, 0] * (panels // item_panels),
+            units=info.units,
         ),
+        units={
+            "steps": busiest * depth,
+            "tiles": busiest,
+            "mapped": items * item_tiles * parameters["MR"] * depth,
+            "items": items,
+        },
+        flops=2 * depth * out.size + 2 * read,
     )
 
 

@@ -5,16 +5,9 @@ from math import prod
 
 import numpy as np
 
-from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import FEW_REGISTERS, count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import (
-    box_scalars,
-    has_constant_weights,
-    image_args,
-    pack_taps,
-    window_scalars,
-)
+from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -27,7 +20,7 @@ from codl.catalog.spec import (
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
-from codl.ir.regions import Boxes, IntArray, input_boxes
+from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo, DeviceKind
 
 ALLOWED_BLOCKED: Mapping[str, tuple[int, ...]] = {
@@ -147,44 +140,36 @@ def _describe(
     global_size = np.stack([ceil_div(tiles, item_tiles), ceil_div(panels, item_panels), extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     busiest = items * item_tiles * item_panels
-    read = input_boxes(node, graph, out)[0].size
-    residual = out.size if node.residual else 0
-    return (
-        LaunchBatch(
-            entry="conv2d_blocked__buffer",
-            tensors=image_args(node, graph),
-            packed=(pack_taps(node, graph, parameters),),
-            panel_begin=panel_begin,
-            panel_end=panel_end,
-            zeros=x[1],
-            local=_count_local(item_tiles, item_panels, parameters),
-            global_size=global_size,
-            steals=True,
-            scalars={
-                **box_scalars(begin, end),
-                "panel_begin": panel_begin,
-                "item_tiles": item_tiles,
-                "item_panels": item_panels,
-                "panels": panels,
-                **constants_like(out, outputs=shape[1], inputs=x[1]),
-                **window_scalars(node, graph, out),
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            busiest_flops=busiest_share(
-                2 * depth * parameters["MR"] * panel * item_panels * item_tiles,
-                full_items=tiles // item_tiles * extent[:, 0] * (panels // item_panels),
-                units=info.units,
-            ),
-            units={
-                "steps": busiest * depth,
-                "tiles": busiest * -(-depth // parameters["DEPTH"]),
-                "gathered": items * item_tiles * parameters["MR"] * depth,
-                "items": items,
-            },
-            read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * depth * out.size,
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry="conv2d_blocked__buffer",
+        packed=(pack_taps(node, graph, parameters),),
+        panels=(panel_begin, panel_end),
+        scalars={
+            "item_tiles": item_tiles,
+            "item_panels": item_panels,
+            "panels": panels,
+            **constants_like(out, outputs=shape[1], inputs=x[1]),
+            **window_scalars(node, graph, out),
+        },
+        zeros=x[1],
+        local=_count_local(item_tiles, item_panels, parameters),
+        global_size=global_size,
+        steals=True,
+        busiest_flops=busiest_share(
+            2 * depth * parameters["MR"] * panel * item_panels * item_tiles,
+            full_items=tiles // item_tiles * extent[:, 0] * (panels // item_panels),
+            units=info.units,
         ),
+        units={
+            "steps": busiest * depth,
+            "tiles": busiest * -(-depth // parameters["DEPTH"]),
+            "gathered": items * item_tiles * parameters["MR"] * depth,
+            "items": items,
+        },
+        flops=2 * depth * out.size,
     )
 
 

@@ -8,13 +8,13 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.epilogue import activation_scalars, epilogue_scalars
+from codl.catalog.epilogue import activation_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, count_panels, is_tile, list_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.depthwise import HEIGHTS, choose_height, pack_filters
 from codl.catalog.rows.windows import (
-    box_scalars,
     has_constant_weights,
+    launch_windows,
     pack_taps,
     take_whole,
     window_scalars,
@@ -26,7 +26,6 @@ from codl.catalog.spec import (
     busiest_share,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
@@ -217,7 +216,7 @@ def _describe(
     assert isinstance(op, Conv2d)
     assert first is not None
     assert isinstance(first.op, Conv2d)
-    x, shape, lanes = graph.shape(first.inputs[0]), graph.shape(node.output), parameters["VECTOR"]
+    shape, lanes = graph.shape(node.output), parameters["VECTOR"]
     work = _describe_work(node, first, graph)
     group_outputs, depth, channels = shape[1] // op.groups, work.depth, work.channels
     group_panels, panel = count_panels(group_outputs, parameters), parameters["VECTORS"] * lanes
@@ -246,57 +245,47 @@ def _describe(
     busiest = items * panels * item_tiles
     (between,) = input_boxes(node, graph, out)[:1]
     read = input_boxes(first, graph, between)[0].size
-    residual = out.size if node.residual else 0
-    return (
-        LaunchBatch(
-            entry=NAME,
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(first.inputs[0], x),
-                plain_arg(node.residual or node.output, shape),
-            ),
-            packed=(
-                pack_taps(node, graph, parameters),
-                take_whole(pack_filters(first, first.op, lanes), vectors),
-            ),
-            panel_begin=panel_begin,
-            panel_end=panel_begin + panels,
-            zeros=lanes,
-            local=item_pixels * (channels + _ROW_PADDING),
-            global_size=global_size,
-            steals=True,
-            scalars={
-                **box_scalars(begin, end),
-                "panel_begin": panel_begin,
-                "panels": panels,
-                "item_pixels": item_pixels,
-                **constants_like(
-                    out,
-                    group_panels=group_panels,
-                    group_outputs=group_outputs,
-                    group_inputs=depth,
-                    channels=channels,
-                ),
-                **window_scalars(first, graph, out),
-                **activation_scalars("before", first.epilogue, out.count),
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            busiest_flops=busiest_share(
-                2 * depth * parameters["MR"] * panel * panels * item_tiles,
-                full_items=pixels // item_pixels * extent[:, 0],
-                units=info.units,
-            ),
-            units={
-                "steps": busiest * depth,
-                "tiles": busiest,
-                "taps": items * item_pixels * vectors * work.taps,
-                "items": items,
-            },
-            read_bytes=FLOAT_BYTES
-            * (read + residual + panels * panel * (1 + depth) + vectors * lanes * (1 + work.taps)),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * depth * out.size + 2 * work.taps * between.size,
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry=NAME,
+        packed=(
+            pack_taps(node, graph, parameters),
+            take_whole(pack_filters(first, first.op, lanes), vectors),
         ),
+        panels=(panel_begin, panel_begin + panels),
+        scalars={
+            "panels": panels,
+            "item_pixels": item_pixels,
+            **constants_like(
+                out,
+                group_panels=group_panels,
+                group_outputs=group_outputs,
+                group_inputs=depth,
+                channels=channels,
+            ),
+            **window_scalars(first, graph, out),
+            **activation_scalars("before", first.epilogue, out.count),
+        },
+        first=first,
+        read=read,
+        zeros=lanes,
+        local=item_pixels * (channels + _ROW_PADDING),
+        global_size=global_size,
+        steals=True,
+        busiest_flops=busiest_share(
+            2 * depth * parameters["MR"] * panel * panels * item_tiles,
+            full_items=pixels // item_pixels * extent[:, 0],
+            units=info.units,
+        ),
+        units={
+            "steps": busiest * depth,
+            "tiles": busiest,
+            "taps": items * item_pixels * vectors * work.taps,
+            "items": items,
+        },
+        flops=2 * depth * out.size + 2 * work.taps * between.size,
     )
 
 

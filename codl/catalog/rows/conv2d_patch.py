@@ -4,14 +4,12 @@ from math import prod
 
 import numpy as np
 
-from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import (
-    box_scalars,
     has_constant_weights,
-    image_args,
     is_narrow,
+    launch_windows,
     pack_taps,
     window_scalars,
 )
@@ -26,7 +24,7 @@ from codl.catalog.spec import (
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
-from codl.ir.regions import Boxes, input_boxes
+from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 _MOST_PATCH_BYTES = 256 << 10
@@ -68,34 +66,27 @@ def _describe(
     items = extent[:, 1] * extent[:, 0]
     tiles = ceil_div(extent[:, 2], parameters["MR"]) * panels
     busiest = spread(items, info.units)
-    read = input_boxes(node, graph, out)[0].size
-    residual = out.size if node.residual else 0
-    return (
-        LaunchBatch(
-            entry="conv2d_patch__buffer",
-            tensors=image_args(node, graph),
-            packed=(pack_taps(node, graph, parameters),),
-            panel_begin=panel_begin,
-            panel_end=panel_end,
-            local=op.kernel[0] * line_pixels * x[1],
-            global_size=np.stack([extent[:, 1], np.ones(out.count, np.int64), extent[:, 0]], axis=1),
-            steals=True,
-            scalars={
-                **box_scalars(begin, end, has_row_end=False),
-                "panel_begin": panel_begin,
-                "panels": panels,
-                **constants_like(out, inputs=x[1], outputs=shape[1]),
-                **window_scalars(node, graph, out, has_dilation=False),
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            busiest_flops=busiest_share(
-                2 * depth * parameters["MR"] * panel * tiles, full_items=items, units=info.units
-            ),
-            units={"steps": busiest * tiles * depth, "tiles": busiest * tiles, "items": busiest},
-            read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * depth * out.size,
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry="conv2d_patch__buffer",
+        packed=(pack_taps(node, graph, parameters),),
+        panels=(panel_begin, panel_end),
+        scalars={
+            "panels": panels,
+            **constants_like(out, inputs=x[1], outputs=shape[1]),
+            **window_scalars(node, graph, out, has_dilation=False),
+        },
+        has_row_end=False,
+        local=op.kernel[0] * line_pixels * x[1],
+        global_size=np.stack([extent[:, 1], np.ones(out.count, np.int64), extent[:, 0]], axis=1),
+        steals=True,
+        busiest_flops=busiest_share(
+            2 * depth * parameters["MR"] * panel * tiles, full_items=items, units=info.units
         ),
+        units={"steps": busiest * tiles * depth, "tiles": busiest * tiles, "items": busiest},
+        flops=2 * depth * out.size,
     )
 
 

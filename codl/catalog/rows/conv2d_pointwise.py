@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from math import prod
 
-from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
 from codl.catalog.pointwise_items import share_items
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import box_scalars, has_constant_weights, image_args, pack_taps
+from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -18,7 +17,7 @@ from codl.catalog.spec import (
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
-from codl.ir.regions import Boxes, input_boxes
+from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 ALLOWED_POINTWISE: Mapping[str, tuple[int, ...]] = {**ALLOWED_TILES, "FETCH": (0, 1)}
@@ -73,45 +72,37 @@ def _describe(
     panels = last_panel + 1 - panel_begin
     tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
     items = share_items(tiles, panels, extent[:, 0], depth=depth, info=info, parameters=parameters)
-    read = input_boxes(node, graph, out)[0].size
-    residual = out.size if node.residual else 0
-    return (
-        LaunchBatch(
-            entry="conv2d_pointwise__buffer",
-            tensors=image_args(node, graph),
-            packed=(pack_taps(node, graph, parameters),),
-            panel_begin=panel_begin,
-            panel_end=panel_begin + panels,
-            global_size=items.grid,
-            steals=True,
-            scalars={
-                **box_scalars(begin, end),
-                "panel_begin": panel_begin,
-                "item_panels": items.panels,
-                "panels": panels,
-                "item_tiles": items.tiles,
-                "part_tiles": items.part_tiles,
-                "part_panels": items.part_panels,
-                **constants_like(
-                    out,
-                    group_panels=group_panels,
-                    group_outputs=group_outputs,
-                    group_inputs=depth,
-                    stride_h=op.stride[0],
-                    stride_w=op.stride[1],
-                ),
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            busiest_flops=2 * depth * parameters["MR"] * panel * items.least_tiles,
-            units={
-                "steps": items.busiest_tiles * depth,
-                "tiles": items.busiest_tiles,
-                "items": items.busiest,
-            },
-            read_bytes=FLOAT_BYTES * (read + residual + panels * panel * (1 + depth)),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * depth * out.size,
-        ),
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry="conv2d_pointwise__buffer",
+        packed=(pack_taps(node, graph, parameters),),
+        panels=(panel_begin, panel_begin + panels),
+        scalars={
+            "item_panels": items.panels,
+            "panels": panels,
+            "item_tiles": items.tiles,
+            "part_tiles": items.part_tiles,
+            "part_panels": items.part_panels,
+            **constants_like(
+                out,
+                group_panels=group_panels,
+                group_outputs=group_outputs,
+                group_inputs=depth,
+                stride_h=op.stride[0],
+                stride_w=op.stride[1],
+            ),
+        },
+        global_size=items.grid,
+        steals=True,
+        busiest_flops=2 * depth * parameters["MR"] * panel * items.least_tiles,
+        units={
+            "steps": items.busiest_tiles * depth,
+            "tiles": items.busiest_tiles,
+            "items": items.busiest,
+        },
+        flops=2 * depth * out.size,
     )
 
 

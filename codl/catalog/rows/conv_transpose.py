@@ -5,10 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import box_scalars, constant_names, window_scalars
+from codl.catalog.rows.windows import constant_names, launch_windows, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -16,12 +15,11 @@ from codl.catalog.spec import (
     Parameters,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import ConvTranspose2d
-from codl.ir.regions import Boxes, input_boxes
+from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 ROWS = "conv_transpose2d_rows__buffer"
@@ -79,47 +77,37 @@ def _describe(
     row_tiles = op.stride[1] * ceil_div(extent[:, 2], parameters["MR"] * op.stride[1])
     tiles = items * item_panels * row_tiles
     depth = _tap_count(op) * group_inputs
-    read = input_boxes(node, graph, out)[0].size
     constants = constant_names(node, op)
     weights = 1 + op.kernel[0] * op.kernel[1] * group_inputs
-    return (
-        LaunchBatch(
-            entry=ROWS,
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(names[0], x),
-                plain_arg(node.residual or node.output, shape),
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry=ROWS,
+        packed=(
+            PackedArg(
+                key=f"{constants!r}/iohw/groups{op.groups}/nr{nr}",
+                pack=partial(_pack, names=constants, groups=op.groups, nr=nr),
+                panel_floats=weights * nr,
             ),
-            packed=(
-                PackedArg(
-                    key=f"{constants!r}/iohw/groups{op.groups}/nr{nr}",
-                    pack=partial(_pack, names=constants, groups=op.groups, nr=nr),
-                    panel_floats=weights * nr,
-                ),
-            ),
-            panel_begin=panel_begin,
-            panel_end=panel_end,
-            zeros=group_inputs,
-            global_size=global_size,
-            scalars={
-                **box_scalars(begin, end, has_row_end=False),
-                "panel_begin": panel_begin,
-                "item_panels": item_panels,
-                "panels": panels,
-                **constants_like(
-                    out,
-                    group_panels=group_panels,
-                    group_outputs=group_outputs,
-                    group_inputs=group_inputs,
-                ),
-                **window_scalars(node, graph, out),
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            units={"steps": tiles * depth, "tiles": tiles, "items": items},
-            read_bytes=FLOAT_BYTES * (read + (out.size if node.residual else 0) + panels * nr * weights),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=np.asarray(2 * depth * out.size),
         ),
+        panels=(panel_begin, panel_end),
+        scalars={
+            "item_panels": item_panels,
+            "panels": panels,
+            **constants_like(
+                out,
+                group_panels=group_panels,
+                group_outputs=group_outputs,
+                group_inputs=group_inputs,
+            ),
+            **window_scalars(node, graph, out),
+        },
+        has_row_end=False,
+        zeros=group_inputs,
+        global_size=global_size,
+        units={"steps": tiles * depth, "tiles": tiles, "items": items},
+        flops=np.asarray(2 * depth * out.size),
     )
 
 

@@ -5,16 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import (
-    box_scalars,
-    constant_names,
-    has_constant_weights,
-    image_args,
-    window_scalars,
-)
+from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -25,9 +18,9 @@ from codl.catalog.spec import (
     kernel_box,
     spread,
 )
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import Conv2d
-from codl.ir.regions import Boxes, input_boxes
+from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo, DeviceKind
 
 HEIGHTS = {4: (6, 7, 8), 8: (6, 7, 8), 16: (7, 8)}
@@ -112,42 +105,30 @@ def _describe(
     least_taps = (
         max(1, op.kernel[0] - max(op.pads[0], op.pads[2])) * op.kernel[1]
     )  # rows outside are left out
-    read = input_boxes(node, graph, out)[0].size
-    residual = out.size if node.residual else 0
-    return (
-        LaunchBatch(
-            entry="depthwise_conv2d_rows__buffer",
-            tensors=image_args(node, graph),
-            packed=(pack_filters(node, op, nr),),
-            panel_begin=panel_begin,
-            panel_end=panel_end,
-            zeros=nr,
-            global_size=global_size,
-            steals=True,
-            scalars={
-                **box_scalars(begin, end, has_row_end=False),
-                "panel_begin": panel_begin,
-                "item_panels": item_panels,
-                "panels": panels,
-                **constants_like(out, channels=shape[1]),
-                **window_scalars(node, graph, out),
-                **epilogue_scalars(node.epilogue, count),
-            },
-            busiest_flops=busiest_share(
-                2
-                * least_taps
-                * nr
-                * parameters["MR"]
-                * ceil_div(extent[:, 2], parameters["MR"])
-                * item_panels,
-                full_items=rows * (panels // item_panels),
-                units=info.units,
-            ),
-            units={"steps": busiest * tiles * taps, "tiles": busiest * tiles},
-            read_bytes=FLOAT_BYTES * (read + residual + panels * nr * (1 + taps)),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * taps * out.size,
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry="depthwise_conv2d_rows__buffer",
+        packed=(pack_filters(node, op, nr),),
+        panels=(panel_begin, panel_end),
+        scalars={
+            "item_panels": item_panels,
+            "panels": panels,
+            **constants_like(out, channels=shape[1]),
+            **window_scalars(node, graph, out),
+        },
+        has_row_end=False,
+        zeros=nr,
+        global_size=global_size,
+        steals=True,
+        busiest_flops=busiest_share(
+            2 * least_taps * nr * parameters["MR"] * ceil_div(extent[:, 2], parameters["MR"]) * item_panels,
+            full_items=rows * (panels // item_panels),
+            units=info.units,
         ),
+        units={"steps": busiest * tiles * taps, "tiles": busiest * tiles},
+        flops=2 * taps * out.size,
     )
 
 

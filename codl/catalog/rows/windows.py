@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
+from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import pack_panels
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.spec import PackedArg, Parameters, Scalar, TensorArg, plain_arg
-from codl.ir.graph import FloatArray, Graph, Node
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, Scalar, TensorArg, kernel_box, plain_arg
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.ops import Conv2d, ConvTranspose2d
-from codl.ir.regions import Boxes, IntArray
+from codl.ir.regions import Boxes, IntArray, input_boxes
 
 _MOST_NARROW = 4
 """Input channels up to which windows are copied, and all parts of a window lie beside each other."""
@@ -74,13 +76,64 @@ def _pack_whole(
     return pack(constants).reshape(1, -1)
 
 
-def image_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
-    """Return output, input and residual; the output in place of a residual that is not there."""
-    shape = graph.shape(node.output)
+def launch_windows(
+    node: Node,
+    graph: Graph,
+    out: Boxes,
+    *,
+    packed: tuple[PackedArg, ...],
+    panels: tuple[IntArray, IntArray],
+    scalars: Mapping[str, Scalar],
+    first: Node | None = None,
+    read: IntArray | None = None,
+    more: tuple[TensorArg, ...] = (),
+    has_row_end: bool = True,
+    **facts: Any,
+) -> tuple[LaunchBatch, ...]:
+    """Return the launch of a convolution: what all of them read, write and are told, and what one adds.
+
+    Args:
+        node: The convolution, whose epilogue the launch applies.
+        graph: Where its shapes are found.
+        out: The candidates.
+        packed: Weight and bias.
+        panels: First panel that a launch reads, and where they end, [count] each.
+        scalars: The kernel's own, between the box and the epilogue.
+        first: The node whose input is read, where the launch computes two.
+        read: Floats of the input that are read, [count]; those under the windows by default.
+        more: Tensors behind output, input and residual.
+        has_row_end: As of `box_scalars`.
+        facts: The other fields of `LaunchBatch`.
+    """
+    begin, end = kernel_box(out)
+    shape, x = graph.shape(node.output), (first or node).inputs[0]
+    if read is None:
+        read = input_boxes(node, graph, out)[0].size
+    read = read + (out.size if node.residual else 0)
+    for one in packed:
+        assert one.panel_floats is not None
+        read = read + one.panel_floats * (1 if one.is_whole else panels[1] - panels[0])
     return (
-        plain_arg(node.output, shape),
-        plain_arg(node.inputs[0], graph.shape(node.inputs[0])),
-        plain_arg(node.residual or node.output, shape),
+        LaunchBatch(
+            tensors=(
+                plain_arg(node.output, shape),
+                plain_arg(x, graph.shape(x)),
+                plain_arg(node.residual or node.output, shape),
+                *more,
+            ),
+            packed=packed,
+            panel_begin=panels[0],
+            panel_end=panels[1],
+            scalars={
+                **box_scalars(begin, end, has_row_end=has_row_end),
+                "panel_begin": panels[0],
+                **scalars,
+                **epilogue_scalars(node.epilogue, out.count),
+            },
+            read_bytes=FLOAT_BYTES * read,
+            written_bytes=FLOAT_BYTES * out.size,
+            **facts,
+        ),
     )
 
 
