@@ -7,12 +7,18 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from codl.catalog.epilogue import activation_scalars, epilogue_scalars
+from codl.catalog.epilogue import activation_scalars
 from codl.catalog.gemm_tile import Tiles, choose_lanes, count_panels, is_tile, list_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.conv2d_depthwise import ALLOWED_RUNS, find_depthwise, is_pointwise
 from codl.catalog.rows.depthwise import HEIGHTS, choose_height, pack_filters
-from codl.catalog.rows.windows import box_scalars, has_constant_weights, pack_taps, take_whole, window_scalars
+from codl.catalog.rows.windows import (
+    has_constant_weights,
+    launch_windows,
+    pack_taps,
+    take_whole,
+    window_scalars,
+)
 from codl.catalog.spec import (
     Implementation,
     LaunchBatch,
@@ -20,7 +26,6 @@ from codl.catalog.spec import (
     busiest_share,
     ceil_div,
     kernel_box,
-    plain_arg,
     spread,
 )
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
@@ -204,7 +209,7 @@ def _describe(
     assert work is not None
     first, second = found
     assert isinstance(second.op, Conv2d)
-    x, shape, lanes = graph.shape(first.inputs[0]), graph.shape(node.output), parameters["VECTOR"]
+    shape, lanes = graph.shape(node.output), parameters["VECTOR"]
     panel = parameters["VECTORS"] * lanes
     begin, end = kernel_box(out)
     extent = end - begin
@@ -226,7 +231,6 @@ def _describe(
     (between,) = input_boxes(node, graph, out)[:1]
     (wide,) = input_boxes(second, graph, between)[:1]
     read = input_boxes(first, graph, wide)[0].size
-    residual = out.size if node.residual else 0
     row_tiles = ceil_div(extent[:, 2], parameters["MR"])
     wide_tiles = ceil_div(work.count_wide(1, extent[:, 2]), parameters["MR"])
     wide_rows = work.count_wide(0, item_rows)
@@ -234,58 +238,43 @@ def _describe(
     steps = (
         item_rows * row_tiles * panels * work.channels + wide_rows * wide_tiles * wide_panels * work.inputs
     )
-    packed = (
-        pack_taps(node, graph, parameters),
-        take_whole(pack_taps(first, graph, parameters), wide_panels),
-        take_whole(pack_filters(second, second.op, lanes), -(-work.channels // lanes)),
-    )
-    return (
-        LaunchBatch(
-            entry=NAME,
-            tensors=(
-                plain_arg(node.output, shape),
-                plain_arg(first.inputs[0], x),
-                plain_arg(node.residual or node.output, shape),
-            ),
-            packed=packed,
-            panel_begin=panel_begin,
-            panel_end=panel_begin + panels,
-            local=work.count_floats(extent[:, 2], parameters),
-            global_size=global_size,
-            scalars={
-                **box_scalars(begin, end),
-                "panel_begin": panel_begin,
-                "panels": panels,
-                "item_rows": item_rows,
-                **constants_like(out, outputs=shape[1], channels=work.channels, inputs=work.inputs),
-                **window_scalars(second, graph, out),
-                **activation_scalars("wide", first.epilogue, out.count),
-                **activation_scalars("before", second.epilogue, out.count),
-                **epilogue_scalars(node.epilogue, out.count),
-            },
-            busiest_flops=busiest_share(
-                2 * work.channels * parameters["MR"] * panel * panels * row_tiles * item_rows,
-                full_items=extent[:, 1] // item_rows * extent[:, 0],
-                units=info.units,
-            ),
-            units={
-                "steps": items * steps,
-                "tiles": items * item_rows * row_tiles * panels,
-                "taps": items * item_rows * extent[:, 2] * -(-work.channels // lanes) * prod(work.kernel),
-                "walks": items,
-            },
-            read_bytes=FLOAT_BYTES
-            * (
-                read
-                + residual
-                + sum(one.panel_floats or 0 for one in packed[1:])
-                + panels * panel * (1 + work.channels)
-            ),
-            written_bytes=FLOAT_BYTES * out.size,
-            flops=2 * work.channels * out.size
-            + 2 * prod(work.kernel) * between.size
-            + 2 * work.inputs * wide.size,
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry=NAME,
+        packed=(
+            pack_taps(node, graph, parameters),
+            take_whole(pack_taps(first, graph, parameters), wide_panels),
+            take_whole(pack_filters(second, second.op, lanes), -(-work.channels // lanes)),
         ),
+        panels=(panel_begin, panel_begin + panels),
+        scalars={
+            "panels": panels,
+            "item_rows": item_rows,
+            **constants_like(out, outputs=shape[1], channels=work.channels, inputs=work.inputs),
+            **window_scalars(second, graph, out),
+            **activation_scalars("wide", first.epilogue, out.count),
+            **activation_scalars("before", second.epilogue, out.count),
+        },
+        first=first,
+        read=read,
+        local=work.count_floats(extent[:, 2], parameters),
+        global_size=global_size,
+        busiest_flops=busiest_share(
+            2 * work.channels * parameters["MR"] * panel * panels * row_tiles * item_rows,
+            full_items=extent[:, 1] // item_rows * extent[:, 0],
+            units=info.units,
+        ),
+        units={
+            "steps": items * steps,
+            "tiles": items * item_rows * row_tiles * panels,
+            "taps": items * item_rows * extent[:, 2] * -(-work.channels // lanes) * prod(work.kernel),
+            "walks": items,
+        },
+        flops=2 * work.channels * out.size
+        + 2 * prod(work.kernel) * between.size
+        + 2 * work.inputs * wide.size,
     )
 
 
