@@ -1,11 +1,13 @@
 """Flags that several verbs share."""
 
 import argparse
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from codl.cli.output import describe_unwritable
+from codl.errors import InputError
 from codl.outputs import check_output, check_output_folder
 
 _MOST_DIGITS = 18
@@ -49,13 +51,30 @@ def parse_count(least: int) -> Callable[[str], int]:
     return parse
 
 
-def parse_output(text: str) -> str:
+class OutputPath(str):
+    """Path of a file that a command writes."""
+
+    __slots__ = ()
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Raise `InputError` if a command would write over its model; a plan may be replaced by an edited one."""
+    given = getattr(args, "model", None) or getattr(args, "target", None)
+    if given and given.endswith(".json"):
+        return
+    for path in vars(args).values():
+        is_there = given and isinstance(path, OutputPath) and os.path.exists(path) and os.path.exists(given)
+        if is_there and os.path.samefile(given, path):
+            raise InputError(f"{path}: got {given} to write over, which is read; expected another file")
+
+
+def parse_output(text: str) -> OutputPath:
     """Return the path of a file that can be written, which is checked before the work begins."""
     try:
         check_output(text)
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(_explain(text, error)) from error
-    return text
+    return OutputPath(text)
 
 
 def parse_output_folder(text: str) -> Path:

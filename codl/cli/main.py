@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from codl import __version__
 from codl._interrupts import INTERRUPTED, leave_at_once
 from codl.cli import analyze, bench, cache, devices, doctor, inspect, plan, profile, run, tune
+from codl.cli.flags import check_outputs
 from codl.cli.hints import note_flags, noted_flags
 from codl.cli.output import escape, prepare_streams, print_message
 from codl.devices.drivers import emulate_pair
@@ -51,6 +52,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         args = build_parser().parse_args(arguments)
         args.command = shlex.join(("codl", *(sys.argv[1:] if arguments is None else arguments)))
         note_flags(args)
+        check_outputs(args)
         if getattr(args, "emulate_pair", False):
             emulate_pair()
         with drained_on_error():

@@ -303,3 +303,18 @@ def test_no_command_line_ends_in_a_traceback(codl: Codl, own_folder: Path) -> No
 @pytest.mark.parametrize("seed", range(10))
 def test_no_command_line_of_many_ends_in_a_traceback(codl: Codl, own_folder: Path, seed: int) -> None:
     check_lines(codl, own_folder, lambda: itertools.islice(itertools.cycle(FLAGS), 1000), seed=seed)
+
+
+@pytest.mark.parametrize("way", ["itself", "link"])
+def test_a_model_is_never_written_over(codl: Codl, tmp_path: Path, way: str) -> None:
+    path = save_model(tmp_path / "net.onnx")
+    content = path.read_bytes()
+    output = path if way == "itself" else tmp_path / "plan.json"
+    if way == "link":
+        output.symlink_to(path)
+
+    done = codl("plan", path, *BARE, "-o", output)
+
+    assert done.code == 2
+    assert "which is read; expected another file" in done.err
+    assert path.read_bytes() == content
