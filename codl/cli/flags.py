@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 from codl.cli.output import describe_unwritable
@@ -59,13 +60,12 @@ class OutputPath(str):
 
 def check_outputs(args: argparse.Namespace) -> None:
     """Raise `InputError` if a command would write over its model; a plan may be replaced by an edited one."""
-    given = getattr(args, "model", None) or getattr(args, "target", None)
-    if given and given.endswith(".json"):
-        return
-    for path in vars(args).values():
-        is_there = given and isinstance(path, OutputPath) and os.path.exists(path) and os.path.exists(given)
-        if is_there and os.path.samefile(given, path):
-            raise InputError(f"{path}: got {given} to write over, which is read; expected another file")
+    given = getattr(args, "model", None) or getattr(args, "target", None) or []
+    models = [name for name in ([given] if isinstance(given, str) else given) if not name.endswith(".json")]
+    outputs = [value for value in vars(args).values() if isinstance(value, OutputPath)]
+    for model, output in product(filter(os.path.exists, models), filter(os.path.exists, outputs)):
+        if os.path.samefile(model, output):
+            raise InputError(f"{output}: got {model} to write over, which is read; expected another file")
 
 
 def parse_output(text: str) -> OutputPath:
