@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -59,7 +59,7 @@ class Case:
     @cached_property
     def graph(self) -> Graph:
         """The network with every intermediate as an output."""
-        return self.plain_graph.with_outputs(node.output for node in self.plain_graph.nodes)
+        return replace(self.plain_graph, outputs=tuple(node.output for node in self.plain_graph.nodes))
 
     @cached_property
     def feeds(self) -> dict[str, Any]:

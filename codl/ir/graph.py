@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -150,10 +150,6 @@ class Graph:
     def activations(self, node: Node) -> tuple[str, ...]:
         """Return the inputs of ``node`` that are not constants, each once."""
         return tuple(name for name in dict.fromkeys(node.inputs) if name not in self.constants)
-
-    def with_outputs(self, outputs: Iterable[str]) -> "Graph":
-        """Return the same network with other outputs, for instance every intermediate."""
-        return replace(self, outputs=tuple(outputs))
 
 
 def _tell_nodes(nodes: Iterable[Node]) -> Iterator[str]:

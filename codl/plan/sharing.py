@@ -55,8 +55,3 @@ class Arrangement:
     def shared(self) -> tuple[int, ...]:
         """The devices that compute in the host's memory."""
         return tuple(device for device in range(len(self.modes)) if not self.is_discrete(device))
-
-
-def arrange_alike(sharing: Sharing, count: int) -> Arrangement:
-    """Return the arrangement of ``count`` devices that all share in the same way."""
-    return Arrangement(modes=(sharing,) * count)

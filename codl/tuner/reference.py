@@ -7,24 +7,8 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+from codl.ir import ops
 from codl.ir.graph import FloatArray, Graph, Node
-from codl.ir.ops import (
-    FUNCTIONS,
-    Activation,
-    ActivationKind,
-    Affine,
-    Binary,
-    BinaryKind,
-    Concat,
-    Conv2d,
-    ConvTranspose2d,
-    MatMul,
-    Pool2d,
-    PoolKind,
-    ResidualOrder,
-    Softmax,
-    Unary,
-)
 
 _OPSET, _IR_VERSION = 20, 9
 _RESULT, _SUM, _ACTIVATED, _PRODUCT, _CHANNELS, _FACTOR, _SUMMAND, _LEAST, _MOST = (
@@ -32,11 +16,11 @@ _RESULT, _SUM, _ACTIVATED, _PRODUCT, _CHANNELS, _FACTOR, _SUMMAND, _LEAST, _MOST
     for name in ("result", "sum", "activation", "product", "channels", "factor", "summand", "least", "most")
 )
 _BINARIES = {
-    BinaryKind.ADD: "Add",
-    BinaryKind.MUL: "Mul",
-    BinaryKind.SUB: "Sub",
-    BinaryKind.DIV: "Div",
-    BinaryKind.PRELU: "PRelu",
+    ops.BinaryKind.ADD: "Add",
+    ops.BinaryKind.MUL: "Mul",
+    ops.BinaryKind.SUB: "Sub",
+    ops.BinaryKind.DIV: "Div",
+    ops.BinaryKind.PRELU: "PRelu",
 }
 
 
@@ -87,7 +71,7 @@ def relative_error(value: FloatArray, reference: FloatArray) -> float:
 def _translate(node: Node, graph: Graph) -> Sequence[onnx.NodeProto] | None:
     op, own = node.op, list(node.inputs[:-1] if node.residual else node.inputs)
     match op:
-        case Conv2d() | ConvTranspose2d():
+        case ops.Conv2d() | ops.ConvTranspose2d():
             attributes = {
                 "kernel_shape": op.kernel,
                 "strides": op.stride,
@@ -95,32 +79,32 @@ def _translate(node: Node, graph: Graph) -> Sequence[onnx.NodeProto] | None:
                 "pads": op.pads,
                 "group": op.groups,
             }
-            if isinstance(op, ConvTranspose2d):
+            if isinstance(op, ops.ConvTranspose2d):
                 attributes["output_padding"] = _find_output_padding(op, node, graph)
-            name = "Conv" if isinstance(op, Conv2d) else "ConvTranspose"
+            name = "Conv" if isinstance(op, ops.Conv2d) else "ConvTranspose"
             return [helper.make_node(name, own, [_RESULT], **attributes)]
-        case MatMul():
+        case ops.MatMul():
             product = helper.make_node("MatMul", own[:2], [_PRODUCT if op.has_bias else _RESULT])
             if not op.has_bias:
                 return [product]
             return [product, helper.make_node("Add", [_PRODUCT, own[2]], [_RESULT])]
-        case Pool2d():
+        case ops.Pool2d():
             return _translate_pool(op, own[0], node, graph)
-        case Binary():
+        case ops.Binary():
             return [helper.make_node(_BINARIES[op.kind], own, [_RESULT])]
-        case Unary():
+        case ops.Unary():
             return [helper.make_node("Identity", own, [_RESULT])]
-        case Affine():
+        case ops.Affine():
             return _translate_affine(own, graph)
-        case Concat():
+        case ops.Concat():
             return [helper.make_node("Concat", own, [_RESULT], axis=op.axis)]
-        case Softmax():
+        case ops.Softmax():
             return [helper.make_node("Softmax", own, [_RESULT], axis=op.axis)]
         case _:
             return None
 
 
-def _find_output_padding(op: ConvTranspose2d, node: Node, graph: Graph) -> tuple[int, int]:
+def _find_output_padding(op: ops.ConvTranspose2d, node: Node, graph: Graph) -> tuple[int, int]:
     """Return by how much the output is longer than the window rule alone says."""
     x, y = graph.shape(node.inputs[0]), graph.shape(node.output)
     top, left, bottom, right = op.pads
@@ -131,7 +115,7 @@ def _find_output_padding(op: ConvTranspose2d, node: Node, graph: Graph) -> tuple
     return y[2] - rule[0], y[3] - rule[1]
 
 
-def _translate_pool(op: Pool2d, x: str, node: Node, graph: Graph) -> Sequence[onnx.NodeProto] | None:
+def _translate_pool(op: ops.Pool2d, x: str, node: Node, graph: Graph) -> Sequence[onnx.NodeProto] | None:
     """Return a pooling; None where its rounding is not the plain one."""
     shape, out = graph.shape(x), graph.shape(node.output)
     for i in range(2):
@@ -139,7 +123,7 @@ def _translate_pool(op: Pool2d, x: str, node: Node, graph: Graph) -> Sequence[on
         if (shape[2 + i] + op.pads[i] + op.pads[2 + i] - reach) // op.stride[i] + 1 != out[2 + i]:
             return None
     attributes = {"kernel_shape": op.kernel, "strides": op.stride, "pads": op.pads}
-    if op.kind is PoolKind.MAX:
+    if op.kind is ops.PoolKind.MAX:
         return [helper.make_node("MaxPool", [x], [_RESULT], dilations=op.dilation, **attributes)]
     if op.dilation != (1, 1):
         return None
@@ -163,7 +147,7 @@ def _translate_affine(own: Sequence[str], graph: Graph) -> Sequence[onnx.NodePro
 def _translate_epilogue(node: Node, extra: dict[str, FloatArray]) -> list[onnx.NodeProto]:
     """Return what follows the operator; bounds of Clip are added to ``extra``."""
     residual, order = node.residual, node.epilogue.residual
-    if residual is not None and order is ResidualOrder.BEFORE:
+    if residual is not None and order is ops.ResidualOrder.BEFORE:
         add = helper.make_node("Add", [_RESULT, residual], [_SUM])
         return [add, _translate_activation(node.epilogue.activation, _SUM, node.output, extra)]
     if residual is not None:
@@ -173,12 +157,12 @@ def _translate_epilogue(node: Node, extra: dict[str, FloatArray]) -> list[onnx.N
 
 
 def _translate_activation(
-    activation: Activation, source: str, target: str, extra: dict[str, FloatArray]
+    activation: ops.Activation, source: str, target: str, extra: dict[str, FloatArray]
 ) -> onnx.NodeProto:
-    if activation.kind is ActivationKind.CLIP:
+    if activation.kind is ops.ActivationKind.CLIP:
         extra[_LEAST] = np.array(activation.alpha, np.float32)
         extra[_MOST] = np.array(activation.beta, np.float32)
         return helper.make_node("Clip", [source, _LEAST, _MOST], [target])
-    function = FUNCTIONS[activation.kind]
+    function = ops.FUNCTIONS[activation.kind]
     attributes = {name: float(getattr(activation, name)) for name in function.attributes}
     return helper.make_node(function.operator, [source], [target], **attributes)

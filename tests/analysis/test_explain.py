@@ -8,8 +8,9 @@ from codl.analysis.explain import explain_plan
 from codl.ir.boxes import Boxes
 from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_even
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.single import plan_single
+from tests.arrangements import arrange_alike
 from tests.graphs import host_between, residual_block
 from tests.report.samples import NAMES, PREDICTORS, inspect, measure
 

@@ -1,5 +1,6 @@
 """Plans over devices that share memory in different ways: the same numbers in the memory that was planned."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -35,7 +36,7 @@ def tiny(name: str) -> Case:
 def plain_graph(name: str) -> Graph:
     """The network with its own outputs only, so that intermediates share memory."""
     case = tiny(name)
-    return case.graph.with_outputs(output.name for output in case.model.graph.output)
+    return replace(case.graph, outputs=tuple(output.name for output in case.model.graph.output))
 
 
 def open_arranged(names: tuple[str, ...], discrete: tuple[int, ...]) -> tuple[Device, ...]:

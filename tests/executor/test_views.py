@@ -15,10 +15,11 @@ from codl.ir.ops import Concat
 from codl.partitioner.even import plan_even
 from codl.plan.memory import plan_memory
 from codl.plan.schedule import make_schedule
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from codl.plan.views import find_views
+from tests.arrangements import arrange_alike
 from tests.exactness import ARRANGEMENTS, DEVICES, POISONS, declare_discrete
 from tests.oracle import NETWORK_TOLERANCE, random_feeds, relative_error, run_reference
 from tests.random_plans import draw_plan

@@ -37,7 +37,7 @@ def test_fingerprint_is_of_all_fields() -> None:
     [
         pytest.param(make_graph(epilogue=RELU), id="epilogue"),
         pytest.param(make_graph(op=Unary()), id="operator"),
-        pytest.param(make_graph().with_outputs("yz"), id="outputs"),
+        pytest.param(replace(make_graph(), outputs=("y", "z")), id="outputs"),
         pytest.param(
             replace(make_graph(), tensors={name: Tensor(name=name, shape=(1, 2)) for name in "xyz"}),
             id="shapes",

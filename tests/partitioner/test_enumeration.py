@@ -12,11 +12,12 @@ from codl.partitioner.enumeration import ChainEnumeration
 from codl.partitioner.lookup import SliceLookup
 from codl.partitioner.order import order_units
 from codl.plan.shares import share_step
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.steps import Chain, Cut
 from codl.simulator.arrays import Floats
 from codl.simulator.contention import Contention
 from codl.simulator.slices import AxisTable, SliceTables
+from tests.arrangements import arrange_alike
 from tests.graphs import residual_block, two_branches
 from tests.simulator.profiles import make_predictors
 

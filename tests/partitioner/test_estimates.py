@@ -11,8 +11,9 @@ from codl.latency.predictor import Predictor
 from codl.latency.profile import RowModel
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.steps import Chain
+from tests.arrangements import arrange_alike
 from tests.simulator.profiles import make_predictors
 from tools.networks import build
 

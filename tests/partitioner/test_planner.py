@@ -22,9 +22,10 @@ from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.partitioner.search_state import Choice
 from codl.plan.check import check_plan, find_problems
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.steps import Chain, Host, Plan, Run
 from codl.simulator.simulate import price_plan
+from tests.arrangements import arrange_alike
 from tests.graphs import host_between, residual_block, two_branches
 from tests.simulator.profiles import make_predictors
 from tools.networks import build

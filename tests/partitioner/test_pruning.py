@@ -4,7 +4,8 @@ import pytest
 
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
+from tests.arrangements import arrange_alike
 from tests.graphs import residual_block
 from tests.simulator.profiles import make_predictors
 

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 from codl.ir.regions import Region
 from codl.partitioner.even import plan_even
 from codl.plan.residency import HOST
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
-from codl.plan.sharing import Arrangement, Sharing, arrange_alike
+from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Cut, Host, Plan, Run
+from tests.arrangements import arrange_alike
 from tests.graphs import host_between, residual_block
 
 GRAPH = residual_block()
@@ -133,7 +136,7 @@ def test_what_one_sharer_was_sent_all_of_them_have() -> None:
     arrangement = Arrangement(modes=(Sharing.COHERENT, Sharing.COHERENT, Sharing.COPIED))
     far = tuple(Run(node=name, device="far") for name in ("conv_a", "conv_b"))
     near = (Run(node="conv_c", device="left"), Run(node="pool", device="right"))
-    graph = GRAPH.with_outputs(("a", "y"))
+    graph = replace(GRAPH, outputs=("a", "y"))
     actions = make_schedule(graph, Plan(devices=names, steps=(*far, *near)), arrangement).actions
     copies = [action.transfer for action in actions if isinstance(action, Copy)]
     assert [(c.tensor, c.source, c.destination) for c in copies] == [("x", -1, 2), ("b", 2, 0), ("a", 2, 0)]
@@ -180,7 +183,9 @@ def test_host_tensors_cross_copied_memory() -> None:
 
 def test_mapped_memory_is_held_while_the_host_reads_it() -> None:
     graph = host_between()
-    schedule = make_schedule(graph.with_outputs(("a", "y", "i")), plan_even(graph, devices=DEVICES), MAPPED)
+    schedule = make_schedule(
+        replace(graph, outputs=("a", "y", "i")), plan_even(graph, devices=DEVICES), MAPPED
+    )
     kinds = [type(action) for action in schedule.actions]
     call = kinds.index(Call)
     held = [action for action in schedule.actions[:call] if isinstance(action, Map)]

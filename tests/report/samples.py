@@ -11,10 +11,11 @@ from codl.analysis.measured import add_measurement
 from codl.ir.graph import Graph, Node, Tensor
 from codl.ir.ops import Conv2d, Epilogue, ResidualOrder
 from codl.partitioner.even import plan_even
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.steps import Plan
 from codl.report.inspection import Inspection
 from codl.session.inspection import inspect_plan
+from tests.arrangements import arrange_alike
 from tests.graphs import residual_block
 from tests.simulator.profiles import make_predictors
 

@@ -18,11 +18,12 @@ from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.pairs import find_pairs
 from codl.plan.schedule import make_schedule
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.single import plan_single
 from codl.plan.steps import Plan, Run
 from codl.simulator.fused import FusedLaunches
 from codl.simulator.simulate import price_plan
+from tests.arrangements import arrange_alike
 from tests.graphs import residual_block
 from tests.simulator.profiles import make_predictors
 from tools.networks import build

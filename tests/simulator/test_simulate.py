@@ -13,11 +13,12 @@ from codl.latency.profile import Coherence, HostCoherence
 from codl.partitioner.even import plan_even
 from codl.plan.residency import HOST
 from codl.plan.schedule import Copy, Launch, Meet, make_schedule
-from codl.plan.sharing import Sharing, arrange_alike
+from codl.plan.sharing import Sharing
 from codl.plan.single import plan_single
 from codl.plan.steps import Chain, Plan
 from codl.plan.timeline import Span
 from codl.simulator.simulate import Simulator, price_plan
+from tests.arrangements import arrange_alike
 from tests.graphs import host_between, residual_block
 from tests.simulator.profiles import MEETING_US, arrange_coherently, make_predictors
 
