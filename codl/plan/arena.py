@@ -39,23 +39,6 @@ Meetings = Mapping[int, Sequence[int]]
 """Device -> ticks, rising, at which the host has waited for it."""
 
 
-def is_over(life: Life, heir: Life, meetings: Meetings) -> bool:
-    """Return whether ``heir`` may be written over ``life``: every use of it is known to be done by then.
-
-    A device's own queue keeps the order of its launches. Of another device the
-    host must have waited since its last use. What the host itself uses is done when it goes on.
-    """
-    for device, tick in life.last.items():
-        if tick >= heir.first:
-            return False
-        if device == HOST:
-            continue
-        is_own_queue = heir.writers == {device}
-        if not is_own_queue and not any(tick < met <= heir.first for met in meetings.get(device, ())):
-            return False
-    return True
-
-
 def assign_offsets(lives: Mapping[str, Life], meetings: Meetings) -> tuple[dict[str, int], int]:
     """Return an offset in floats for each tensor, and the floats that the block needs.
 
@@ -136,7 +119,12 @@ def _find_writer(life: Life) -> int | None:
 
 
 def _find_frees(life: Life, writers: Sequence[int | None], meetings: Meetings) -> list[int]:
-    """Return, by who writes an heir, the first tick at which it may lie over a tensor; see `is_over`."""
+    """Return, by who writes an heir, the first tick at which it may lie over a tensor.
+
+    By then every use of the tensor is known to be done. A device's own queue keeps the order of its launches.
+    Of another device the host must have waited since its last use. What the host itself uses is done when it
+    goes on.
+    """
     frees = [0] * len(writers)
     for device, tick in life.last.items():
         met = meetings.get(device, ())

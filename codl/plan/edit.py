@@ -111,8 +111,7 @@ def change_plan(plan: Plan, graph: Graph, changes: Iterable[Change]) -> Plan:
 
 
 def _forget_times(step: Step) -> Step:
-    nothing = {"compute_us": None, "share_us": None, "sync_us": None, "total_us": None, "device_us": ()}
-    return replace(step, **nothing)  # type: ignore[arg-type]
+    return replace(step, compute_us=None, share_us=None, sync_us=None, total_us=None, device_us=())
 
 
 def _change_step(step: Step, change: Change, plan: Plan, graph: Graph) -> list[Step]:

@@ -15,26 +15,32 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Predicted:
+    """What a step is predicted to take; None, or empty, where nothing was predicted."""
+
+    compute_us: float | None = None
+    """Time of its kernels on the device that takes longest; of a step of the host, that of ONNX Runtime."""
+    share_us: float | None = None
+    """Time until others have what it publishes, or it has what it reads."""
+    sync_us: float | None = None
+    """Time of meeting other devices, beyond their work."""
+    total_us: float | None = None
+    """By how much the step makes a run longer; what overlaps counts once."""
+    device_us: tuple[float, ...] = ()
+    """Time of kernels on each of the plan's devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(Predicted):
     """One node, whole, on one device."""
 
     node: str
     device: str
     kind: Literal["run"] = "run"
-    compute_us: float | None = None
-    """Predicted time of its kernels; None where nothing was predicted, as below."""
-    share_us: float | None = None
-    """Predicted time until others have what it publishes, or it has what it reads."""
-    sync_us: float | None = None
-    """Predicted time of meeting other devices, beyond their work."""
-    total_us: float | None = None
-    """By how much the step is predicted to make a run longer; what overlaps counts once."""
-    device_us: tuple[float, ...] = ()
-    """Predicted time of kernels on each of the plan's devices; empty where nothing was predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class Chain(Predicted):
     """Connected nodes that every device computes its slice of without talking to the others."""
 
     nodes: tuple[str, ...]
@@ -44,20 +50,10 @@ class Chain:
     cuts: tuple[Cut, ...]
     """One for each tensor that is read outside the chain or is an output of the network."""
     kind: Literal["chain"] = "chain"
-    compute_us: float | None = None
-    """Predicted time of its kernels on the device that takes longest; None where nothing was predicted."""
-    share_us: float | None = None
-    """Predicted time until others have what it publishes, or it has what it reads."""
-    sync_us: float | None = None
-    """Predicted time of meeting other devices, beyond their work."""
-    total_us: float | None = None
-    """By how much the step is predicted to make a run longer; what overlaps counts once."""
-    device_us: tuple[float, ...] = ()
-    """Predicted time of kernels on each of the plan's devices; empty where nothing was predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(Predicted):
     """All nodes of a group of host calls: ONNX Runtime computes them at once on the CPU."""
 
     nodes: tuple[str, ...]
@@ -67,19 +63,10 @@ class Host:
     reasons: tuple[str, ...] = ()
     """Why no kernel computes them, for people."""
     kind: Literal["host"] = "host"
-    compute_us: float | None = None
-    """Predicted time of ONNX Runtime; None where nothing was predicted."""
-    share_us: float | None = None
-    """Predicted time until it has what it reads, and others have what it writes."""
-    sync_us: float | None = None
-    """Predicted time of meeting devices, beyond their work."""
-    total_us: float | None = None
-    """By how much the step is predicted to make a run longer."""
-    device_us: tuple[float, ...] = ()
-    """Predicted time of kernels on each of the plan's devices; empty where nothing was predicted."""
 
 
 Step = Run | Chain | Host
+PREDICTIONS = tuple(Predicted.__dataclass_fields__)
 SHARED_MEMORY = "shared"
 """Stands for the host's memory, which several devices compute in, where a device name is expected."""
 

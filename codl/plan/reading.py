@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from codl.errors import PlanError
-from codl.plan.kinds import Chain, Cut, DeviceMemory, Host, Run, Step
+from codl.plan.kinds import PREDICTIONS, Chain, Cut, DeviceMemory, Host, Run, Step
 
 SCHEMA = 1
-TIMES = ("compute_us", "share_us", "sync_us", "total_us")
-"""Predictions of a step that are one number each."""
 _REQUIRED: Any = object()
 _LARGEST = 2**63 - 1
 _MOST_DIGITS = 60
@@ -38,7 +36,9 @@ def read_plan(values: Any, *, known: set[str]) -> dict[str, Any]:
         "planner": plan.read("planner", str, ""),
         "model": plan.read("model", str | None, None),
         "fingerprint": plan.read("fingerprint", str, ""),
-        "profiles": _read_profiles(plan),
+        "profiles": plan.read_list(
+            "profiles", lambda item: isinstance(item, str | None), "a list of fingerprints or null", ()
+        ),
         "testbed": plan.read_names("testbed", ()),
         "predicted_us": plan.read("predicted_us", number, None),
         "best_single_us": plan.read("best_single_us", number, None),
@@ -118,12 +118,6 @@ def _open(values: Any, where: str, known: set[str], problems: list[str]) -> _Fie
     return _Fields(values, where, problems)
 
 
-def _read_profiles(plan: _Fields) -> Any:
-    return plan.read_list(
-        "profiles", lambda item: isinstance(item, str | None), "a list of fingerprints or null", ()
-    )
-
-
 def _read_memory(values: Any, where: str, problems: list[str]) -> DeviceMemory:
     fields = _open(values, where, set(DeviceMemory.__dataclass_fields__), problems)
     return DeviceMemory(
@@ -134,15 +128,15 @@ def _read_memory(values: Any, where: str, problems: list[str]) -> DeviceMemory:
 
 
 def _read_times(fields: _Fields) -> dict[str, Any]:
-    times = {name: fields.read(name, float | int | None, None) for name in TIMES}
+    names = [name for name in PREDICTIONS if name != "device_us"]
     by_device = fields.read_list(
         "device_us", lambda us: type(us) in (int, float) and _is_sane(us), "a list of numbers", ()
     )
-    return {**times, "device_us": by_device}
+    return {name: fields.read(name, float | int | None, None) for name in names} | {"device_us": by_device}
 
 
 def _read_run(values: Any, where: str, problems: list[str]) -> Run:
-    known = {"kind", "node", "nodes", "device", "axis", "cuts", "device_us", *TIMES}
+    known = {"kind", "node", "nodes", "device", "axis", "cuts", *PREDICTIONS}
     fields = _open(values, where, known, problems)
     nodes = fields.read_names("nodes") if "nodes" in fields.values else (fields.read("node", str),)
     if len(nodes) != 1 or fields.values.get("node", nodes[0]) != nodes[0]:
@@ -153,7 +147,7 @@ def _read_run(values: Any, where: str, problems: list[str]) -> Run:
 
 
 def _read_chain(values: Any, where: str, problems: list[str]) -> Chain:
-    fields = _open(values, where, {"kind", "nodes", "axis", "cuts", "device_us", *TIMES}, problems)
+    fields = _open(values, where, {"kind", "nodes", "axis", "cuts", *PREDICTIONS}, problems)
     return Chain(
         nodes=fields.read_names("nodes"),
         axis=fields.read("axis", int),

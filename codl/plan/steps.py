@@ -13,8 +13,8 @@ from typing import Any
 from codl.errors import PlanError
 from codl.files import read_text
 from codl.outputs import write_output
-from codl.plan.kinds import SHARED_MEMORY, Chain, Cut, DeviceMemory, Host, Run, Step
-from codl.plan.reading import SCHEMA, TIMES, read_plan
+from codl.plan.kinds import PREDICTIONS, SHARED_MEMORY, Chain, Cut, DeviceMemory, Host, Run, Step
+from codl.plan.reading import SCHEMA, read_plan
 
 __all__ = ["SCHEMA", "SHARED_MEMORY", "Chain", "Cut", "DeviceMemory", "Host", "Plan", "Run", "Step"]
 
@@ -96,12 +96,12 @@ class Plan:
 def _step_values(step: Step) -> dict[str, Any]:
     """Return a step as JSON values: a run as a chain of one node that is not cut."""
     values = _values(step)
+    times = {name: values.pop(name) for name in PREDICTIONS}
     if isinstance(step, Run):
-        times = {name: values[name] for name in (*TIMES, "device_us")}
         return {"kind": "run", "nodes": [step.node], "device": step.device, "axis": None, "cuts": [], **times}
     if isinstance(step, Chain):
         values["cuts"] = [_values(cut) for cut in step.cuts]
-    return values
+    return values | times
 
 
 def _values(one: Any) -> dict[str, Any]:

@@ -1,8 +1,25 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codl.plan.arena import ALIGNMENT_FLOATS, Life, assign_offsets, is_over
+from codl.plan.arena import ALIGNMENT_FLOATS, Life, Meetings, assign_offsets
 from codl.plan.residency import HOST
+
+
+def is_over(life: Life, heir: Life, meetings: Meetings) -> bool:
+    """Return whether ``heir`` may be written over ``life``: every use of it is known to be done by then.
+
+    A device's own queue keeps the order of its launches. Of another device the
+    host must have waited since its last use. What the host itself uses is done when it goes on.
+    """
+    for device, tick in life.last.items():
+        if tick >= heir.first:
+            return False
+        if device == HOST:
+            continue
+        is_own_queue = heir.writers == {device}
+        if not is_own_queue and not any(tick < met <= heir.first for met in meetings.get(device, ())):
+            return False
+    return True
 
 
 def life(floats: int, first: int, last: int, *, device: int = 0) -> Life:
