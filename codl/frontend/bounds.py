@@ -1,11 +1,12 @@
 """What a model would cost, counted before anything is expanded, computed or allocated."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from codl.errors import ModelError
+from codl.frontend.onnx_node import find_bodies
 from codl.frontend.types import count_tensor_bytes, make_value_type
 from codl.ir.graph import Shape
 from codl.limits import Limits
@@ -93,14 +94,6 @@ class _Counter:
         if depth + cost.depth > self._limits.nesting:
             self.count((), depth + cost.depth)
         return cost
-
-
-def find_bodies(node: Any) -> Iterator[Any]:
-    """Yield the graphs inside a node: branches and loop bodies."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _overload(proto: Any) -> str:

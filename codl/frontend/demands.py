@@ -10,8 +10,6 @@ from codl.ir.graph import Shape
 Shapes = Mapping[str, Shape]
 """Tensor -> shape, as far as known."""
 
-_REMEDY = "correct the attribute in the exporter"
-
 
 def find_node_problems(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     """Yield one sentence for each broken demand of the node's operator.
@@ -30,66 +28,40 @@ def _shape(node: OnnxNode, index: int, shapes: Shapes) -> Shape | None:
 
 
 def _conv(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
+    """Yield what is wrong with a convolution, plain or transposed."""
     x, weight, bias = (_shape(node, i, shapes) for i in range(3))
-    groups = node.integer("group", 1)
-    problem = _find_weight_problem(node, groups, x, weight)
-    if problem:
-        yield problem
-        return
-    yield from find_window_problems(node, x=x, weight=weight)
-    if x is None or weight is None:
-        return
-    kernel = node.integers("kernel_shape") or weight[2:]
-    expected = (weight[0], x[1] // groups, *kernel)
-    if weight != expected or x[1] % groups or weight[0] % groups:
-        yield node.sentence(
-            got=f"weight {list(weight)} in {groups} groups over input {list(x)}",
-            expected=f"weight {list(expected)}, channels divisible by the groups",
-            remedy="correct the weight, group or kernel_shape",
-        )
-    if bias is not None and bias != weight[:1]:
-        yield node.sentence(
-            got=f"bias {list(bias)}", expected=f"[{weight[0]}]", remedy="correct the bias in the exporter"
-        )
-
-
-def _find_weight_problem(node: OnnxNode, groups: int, x: Shape | None, weight: Shape | None) -> str:
-    """Return the sentence of a convolution whose groups or axes make no sense; empty for others."""
+    groups, is_transposed = node.integer("group", 1), node.op_type == "ConvTranspose"
     if groups < 1:
-        return node.sentence(got=f"group {groups}", expected="1 or more", remedy=_REMEDY)
+        yield node.sentence(got=f"group {groups}", expected="1 or more")
+        return
     if x is not None and weight is not None and not 2 < len(x) == len(weight):
-        return node.sentence(
+        yield node.sentence(
             got=f"weight {list(weight)} over input {list(x)}",
             expected="as many axes, 3 or more",
             remedy="correct the weight or what feeds this node",
         )
-    return ""
-
-
-def _conv_transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
-    x, weight, bias = (_shape(node, i, shapes) for i in range(3))
-    groups = node.integer("group", 1)
-    problem = _find_weight_problem(node, groups, x, weight)
-    if problem:
-        yield problem
         return
-    yield from find_window_problems(node, x=None, weight=weight)
+    yield from find_window_problems(node, x=None if is_transposed else x, weight=weight)
     if x is None or weight is None:
         return
-    expected = (x[1], weight[1], *(node.integers("kernel_shape") or weight[2:]))
-    if weight != expected or x[1] % groups:
+    kernel = node.integers("kernel_shape") or weight[2:]
+    if is_transposed:
+        expected, outputs = (x[1], weight[1], *kernel), weight[1] * groups
+        divided, is_divisible = "input channels", x[1] % groups == 0
+    else:
+        expected, outputs = (weight[0], x[1] // groups, *kernel), weight[0]
+        divided, is_divisible = "channels", x[1] % groups == 0 and outputs % groups == 0
+    if weight != expected or not is_divisible:
         yield node.sentence(
             got=f"weight {list(weight)} in {groups} groups over input {list(x)}",
-            expected=f"weight {list(expected)}, input channels divisible by the groups",
+            expected=f"weight {list(expected)}, {divided} divisible by the groups",
             remedy="correct the weight, group or kernel_shape",
         )
-    if bias is not None and bias != (weight[1] * groups,):
-        yield node.sentence(
-            got=f"bias {list(bias)}",
-            expected=f"[{weight[1] * groups}]",
-            remedy="correct the bias in the exporter",
-        )
-    yield from _transposed_sizes(node, x[2:], weight[2:])
+    if bias is not None and bias != (outputs,):
+        remedy = "correct the bias in the exporter"
+        yield node.sentence(got=f"bias {list(bias)}", expected=f"[{outputs}]", remedy=remedy)
+    if is_transposed:
+        yield from _transposed_sizes(node, x[2:], weight[2:])
 
 
 def _transposed_sizes(node: OnnxNode, image: Shape, kernel: Shape) -> Iterator[str]:
@@ -100,9 +72,7 @@ def _transposed_sizes(node: OnnxNode, image: Shape, kernel: Shape) -> Iterator[s
     if extra is not None and (
         len(extra) != len(ones) or any(e >= s for e, s in zip(extra, stride, strict=False))
     ):
-        yield node.sentence(
-            got=f"output_padding {list(extra)}", expected=f"less than strides {list(stride)}", remedy=_REMEDY
-        )
+        yield node.sentence(got=f"output_padding {list(extra)}", expected=f"less than strides {list(stride)}")
     if stated is None:
         return
     most = [
@@ -114,7 +84,6 @@ def _transposed_sizes(node: OnnxNode, image: Shape, kernel: Shape) -> Iterator[s
         yield node.sentence(
             got=f"output_shape {list(stated)}",
             expected=f"between the input's {list(image)} and {most}",
-            remedy=_REMEDY,
         )
 
 
@@ -177,7 +146,7 @@ def _space_to_depth(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
 def _block_mode(node: OnnxNode) -> Iterator[str]:
     mode = node.text("mode", "DCR")
     if mode not in ("DCR", "CRD"):
-        yield node.sentence(got=f"mode {mode}", expected="DCR or CRD", remedy=_REMEDY)
+        yield node.sentence(got=f"mode {mode}", expected="DCR or CRD")
 
 
 def _depth_to_space(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
@@ -187,7 +156,6 @@ def _depth_to_space(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
         yield node.sentence(
             got=f"blocksize {block}" + ("" if x is None else f" over input {list(x)}"),
             expected="a positive number whose square divides the channels of a 4-D input",
-            remedy=_REMEDY,
         )
 
 
@@ -221,15 +189,13 @@ def _prelu(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
 def _response_norm(node: OnnxNode, _: Shapes) -> Iterator[str]:
     size = node.integer("size", 0)
     if size < 1 or size % 2 == 0:
-        yield node.sentence(got=f"size {size}", expected="an odd number of channels", remedy=_REMEDY)
+        yield node.sentence(got=f"size {size}", expected="an odd number of channels")
 
 
 def _transpose(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     order, x = node.integers("perm"), _shape(node, 0, shapes)
     if order is not None and x is not None and sorted(order) != list(range(len(x))):
-        yield node.sentence(
-            got=f"perm {list(order)} of an input of {len(x)} axes", expected="each axis once", remedy=_REMEDY
-        )
+        yield node.sentence(got=f"perm {list(order)} of an input of {len(x)} axes", expected="each axis once")
 
 
 def _axis(*, includes_end: bool = False) -> Callable[[OnnxNode, Shapes], Iterator[str]]:
@@ -250,13 +216,11 @@ def _axes(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
     if any(not -len(x) <= axis < len(x) for axis in axes):
         yield _axis_problem(node, f"axes {list(axes)}", x, most=len(x) - 1)
     elif len({axis % len(x) for axis in axes}) < len(axes):
-        yield node.sentence(got=f"axes {list(axes)}", expected="each axis once", remedy=_REMEDY)
+        yield node.sentence(got=f"axes {list(axes)}", expected="each axis once")
 
 
 def _axis_problem(node: OnnxNode, got: str, x: Shape, *, most: int) -> str:
-    return node.sentence(
-        got=f"{got} of an input of shape {list(x)}", expected=f"from {-len(x)} to {most}", remedy=_REMEDY
-    )
+    return node.sentence(got=f"{got} of an input of shape {list(x)}", expected=f"from {-len(x)} to {most}")
 
 
 def _slice(node: OnnxNode, shapes: Shapes) -> Iterator[str]:
@@ -269,7 +233,7 @@ _DEMANDS: dict[str, Callable[[OnnxNode, Shapes], Iterator[str]]] = {
     "BatchNormalization": _channel_constants("scale", "B", "mean", "var"),
     "Concat": _axis(),
     "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
+    "ConvTranspose": _conv,
     "DepthToSpace": _depth_to_space,
     "Flatten": _axis(includes_end=True),
     "Gemm": _gemm,

@@ -11,6 +11,7 @@ import onnx
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from codl.errors import ModelError
+from codl.frontend.onnx_node import find_bodies
 from codl.frontend.types import count_tensor_bytes
 
 
@@ -115,9 +116,10 @@ def _find_graph_tensors(graph: Any) -> Iterator[Any]:
 
 
 def _find_node_tensors(nodes: Iterable[Any]) -> Iterator[Any]:
-    for attribute in (attribute for node in nodes for attribute in node.attribute):
-        if attribute.HasField("t"):
-            yield attribute.t
-        yield from attribute.tensors
-        for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+        for body in find_bodies(node):
             yield from _find_graph_tensors(body)

@@ -1,17 +1,17 @@
-"""Translations of Conv, Gemm and MatMul."""
+"""Translations of Conv, ConvTranspose, Gemm and MatMul."""
 
 import numpy as np
 import numpy.typing as npt
 
 from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
-from codl.frontend.windows import read_window
+from codl.frontend.windows import read_transposed_window, read_window
 from codl.ir.graph import Shape
-from codl.ir.ops import Binary, BinaryKind, Conv2d, MatMul, Op, Reshape
+from codl.ir.ops import Binary, BinaryKind, Conv2d, ConvTranspose2d, MatMul, Op, Reshape
 
 
 def translate_conv(draft: Draft, node: OnnxNode) -> None:
-    """Add a `Conv2d`."""
+    """Add a `Conv2d` or a `ConvTranspose2d`."""
     x, weight = node.inputs[0], node.inputs[1]
     rank = len(draft.shapes.get(x, ()))
     if rank != 4:
@@ -20,9 +20,14 @@ def translate_conv(draft: Draft, node: OnnxNode) -> None:
     constants = [weight] if bias is None else [weight, bias]
     for name in constants:
         draft.value(name, node=node)
-    weight_shape = draft.shape(weight, node=node)
-    window = read_window(node, x=draft.shape(x, node=node), weight=weight_shape)
-    op = Conv2d(
+    weight_shape, x_shape = draft.shape(weight, node=node), draft.shape(x, node=node)
+    shape = draft.shape(node.output, node=node)
+    kind: type[Conv2d | ConvTranspose2d] = ConvTranspose2d
+    if node.op_type == "Conv":
+        kind, window = Conv2d, read_window(node, x=x_shape, weight=weight_shape)
+    else:
+        window = read_transposed_window(node, x=x_shape, weight=weight_shape, out_shape=shape)
+    op = kind(
         kernel=window.kernel,
         stride=window.stride,
         dilation=window.dilation,
@@ -31,7 +36,7 @@ def translate_conv(draft: Draft, node: OnnxNode) -> None:
         has_bias=bias is not None,
     )
     inputs = [draft.operand(name, node=node) for name in (x, *constants)]
-    draft.add_node(op, inputs, node.output, shape=draft.shape(node.output, node=node), name=node.name)
+    draft.add_node(op, inputs, node.output, shape=shape, name=node.name)
 
 
 def translate_matmul(draft: Draft, node: OnnxNode) -> None:
@@ -132,6 +137,7 @@ def _reshape(draft: Draft, name: str, shape: Shape, *, hint: str) -> str:
 
 TRANSLATIONS: Translations = {
     "Conv": translate_conv,
+    "ConvTranspose": translate_conv,
     "Gemm": translate_gemm,
     "MatMul": translate_matmul,
 }

@@ -1,5 +1,6 @@
 """One ONNX node as the frontend reads it: attributes with defaults, and errors that name it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +108,9 @@ class OnnxNode:
         declared = None if self.schema is None else self.schema.attributes.get(attribute.name)
         return declared is not None and bool(declared.default_value == attribute)
 
-    def sentence(self, *, got: str, expected: str, remedy: str) -> str:
+    def sentence(
+        self, *, got: str, expected: str, remedy: str = "correct the attribute in the exporter"
+    ) -> str:
         """Return the sentence of a problem with this node."""
         return f"{self.label}: node {self.name!r} ({self.op_type}): got {got}, expected {expected}; {remedy}"
 
@@ -126,12 +129,22 @@ class OnnxNode:
                 continue
             if attribute.type != kind:
                 raise self.broken(
-                    got=f"attribute {name} of type {_name_attribute_type(attribute.type)}",
-                    expected=_name_attribute_type(kind),
+                    got=f"attribute {name} of type {name_attribute_type(attribute.type)}",
+                    expected=name_attribute_type(kind),
                 )
             return attribute
         return None
 
 
-def _name_attribute_type(kind: int) -> str:
-    return str(AttributeProto.AttributeType.Name(kind))
+def name_attribute_type(kind: int) -> str:
+    """Return ONNX's word for the type of an attribute, such as `INTS`."""
+    known = kind in AttributeProto.AttributeType.values()
+    return str(AttributeProto.AttributeType.Name(kind)) if known else f"unknown type {kind}"
+
+
+def find_bodies(node: Any) -> Iterator[Any]:
+    """Yield the graphs inside an `onnx.NodeProto`: branches and loop bodies."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs

@@ -1,6 +1,6 @@
 """Which translation each ONNX operator has."""
 
-from codl.frontend import activations, linear, normalization, pooling, resizing, shaping, transposed
+from codl.frontend import activations, linear, normalization, pooling, resizing, shaping
 from codl.frontend.draft import Translations
 
 TRANSLATIONS: Translations = {
@@ -10,6 +10,5 @@ TRANSLATIONS: Translations = {
     **pooling.TRANSLATIONS,
     **resizing.TRANSLATIONS,
     **shaping.TRANSLATIONS,
-    **transposed.TRANSLATIONS,
 }
 """ONNX operator -> its translation."""

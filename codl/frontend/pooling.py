@@ -31,8 +31,13 @@ def translate_pool(draft: Draft, node: OnnxNode) -> None:
 
 
 def translate_global_average(draft: Draft, node: OnnxNode) -> None:
-    """Add a `RowSum` and a `CombineRows` for GlobalAveragePool."""
-    _add_image_mean(draft, node)
+    """Add a `RowSum` and a `CombineRows`: the mean of an image."""
+    x = draft.operand(node.inputs[0], node=node)
+    batch, channels, height, width = _image_shape(draft, node, x)
+    partial = draft.fresh_name(f"{node.output}/rows")
+    draft.add_node(RowSum(), (x,), partial, shape=(batch, channels, height, 1), name=f"{node.name}/rows")
+    op = CombineRows(scale=1.0 / (height * width))
+    _add_with_shape(draft, node, op, partial, kept=(batch, channels, 1, 1))
 
 
 def translate_global_max(draft: Draft, node: OnnxNode) -> None:
@@ -59,19 +64,10 @@ def translate_reduce_mean(draft: Draft, node: OnnxNode) -> None:
         return
     axes = tuple(sorted({a % len(shape) for a in stated or range(len(shape))}))
     if axes == _IMAGE_AXES and len(shape) == 4:
-        _add_image_mean(draft, node)
+        translate_global_average(draft, node)
         return
     kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
     _add_with_shape(draft, node, ReduceMean(axes=axes), x, kept=kept)
-
-
-def _add_image_mean(draft: Draft, node: OnnxNode) -> None:
-    x = draft.operand(node.inputs[0], node=node)
-    batch, channels, height, width = _image_shape(draft, node, x)
-    partial = draft.fresh_name(f"{node.output}/rows")
-    draft.add_node(RowSum(), (x,), partial, shape=(batch, channels, height, 1), name=f"{node.name}/rows")
-    op = CombineRows(scale=1.0 / (height * width))
-    _add_with_shape(draft, node, op, partial, kept=(batch, channels, 1, 1))
 
 
 def _add_with_shape(

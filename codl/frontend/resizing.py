@@ -1,6 +1,7 @@
 """Translations of Pad, Resize and Upsample."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from enum import StrEnum
 
 import numpy as np
 
@@ -65,13 +66,12 @@ def _check_repeats(node: OnnxNode, mode: PadMode, shape: Shape, *, before: Shape
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sampling:
-    """The attributes of a resizing, whichever operator and version states them."""
-
-    mode: str
-    coordinates: str
-    rounding: str
+_SAMPLING: Mapping[str, type[StrEnum]] = {
+    "mode": ResizeMode,
+    "coordinate_transformation_mode": Coordinates,
+    "nearest_mode": Rounding,
+}
+"""What decides how elements are made, with the words that kernels know."""
 
 
 def translate_resize(draft: Draft, node: OnnxNode) -> None:
@@ -90,19 +90,15 @@ def translate_resize(draft: Draft, node: OnnxNode) -> None:
         draft.add_alias(node.output, x)
         return
     scale = (scales[2], scales[3])
-    sampling = _read_sampling(node, scale=scale)
-    for what, got, known in (
-        ("mode", sampling.mode, ResizeMode),
-        ("coordinate_transformation_mode", sampling.coordinates, Coordinates),
-        ("nearest_mode", sampling.rounding, Rounding),
-    ):
-        if got not in list(known):
-            raise node.unsupported(got=f"{what} {got}", expected=f"one of {', '.join(known)}")
+    words = _read_sampling(node, scale=scale)
+    for what, known in _SAMPLING.items():
+        if words[what] not in list(known):
+            raise node.unsupported(got=f"{what} {words[what]}", expected=f"one of {', '.join(known)}")
     op = Resize2d(
-        mode=ResizeMode(sampling.mode),
+        mode=ResizeMode(words["mode"]),
         scale=scale,
-        coordinates=Coordinates(sampling.coordinates),
-        rounding=Rounding(sampling.rounding),
+        coordinates=Coordinates(words["coordinate_transformation_mode"]),
+        rounding=Rounding(words["nearest_mode"]),
     )
     draft.add_node(op, (x,), node.output, shape=out_shape, name=node.name)
 
@@ -128,26 +124,23 @@ def _floats(value: Array) -> tuple[float, ...]:
     return tuple(np.asarray(value, np.float32).reshape(-1).tolist())
 
 
-def _read_sampling(node: OnnxNode, *, scale: tuple[float, float]) -> _Sampling:
-    """Return how elements are made.
+def _read_sampling(node: OnnxNode, *, scale: tuple[float, float]) -> dict[str, str]:
+    """Return how elements are made, by the names of `_SAMPLING`.
 
     Before opset 11 the operator named neither coordinates nor rounding: ONNX Runtime takes the element
     at or before the output's place when it enlarges, the one at or behind it when it shrinks.
     """
     mode = node.text("mode", "nearest")
     if node.opset >= 11:
-        return _Sampling(
-            mode=mode,
-            coordinates=node.text("coordinate_transformation_mode", "half_pixel"),
-            rounding=node.text("nearest_mode", "round_prefer_floor"),
-        )
+        coordinates = node.text("coordinate_transformation_mode", "half_pixel")
+        rounding = node.text("nearest_mode", "round_prefer_floor")
+        return {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
     mode = _OLD_MODES.get(mode, mode)
     shrinks, enlarges = any(s < 1 for s in scale), any(s > 1 for s in scale)
     if shrinks and enlarges and mode == "nearest":
         raise node.unsupported(got=f"scales {list(scale)}", expected="enlarging or shrinking, not both")
-    return _Sampling(
-        mode=mode, coordinates=Coordinates.ASYMMETRIC, rounding=Rounding.CEIL if shrinks else Rounding.FLOOR
-    )
+    rounding = Rounding.CEIL if shrinks else Rounding.FLOOR
+    return {"mode": mode, "coordinate_transformation_mode": Coordinates.ASYMMETRIC, "nearest_mode": rounding}
 
 
 TRANSLATIONS: Translations = {

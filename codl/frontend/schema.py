@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import onnx
-from onnx import AttributeProto
 
 from codl.errors import ModelError, UnsupportedError
-from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.onnx_node import OnnxNode, name_attribute_type
 from codl.frontend.reader import DEFAULT_DOMAINS, Source
 from codl.frontend.refusal import RefusedError
 
@@ -96,8 +95,8 @@ def _find_attribute_problems(node: OnnxNode, schema: Any) -> Iterator[str]:
         expected = int(schema.attributes[attribute.name].type.value)
         if attribute.type != expected:
             yield node.sentence(
-                got=f"attribute {attribute.name} of type {_name_kind(attribute.type)}",
-                expected=_name_kind(expected),
+                got=f"attribute {attribute.name} of type {name_attribute_type(attribute.type)}",
+                expected=name_attribute_type(expected),
                 remedy=_REMEDY,
             )
 
@@ -114,8 +113,3 @@ def _find_argument_problems(node: OnnxNode, schema: Any) -> Iterator[str]:
         for parameter, name in zip(declared, names, strict=False):
             if not name and word == "inputs" and parameter.option == parameter.option.Single:
                 yield node.sentence(got=f"no input {parameter.name}", expected="a tensor", remedy=_REMEDY)
-
-
-def _name_kind(kind: int) -> str:
-    known = kind in AttributeProto.AttributeType.values()
-    return str(AttributeProto.AttributeType.Name(kind)) if known else f"unknown type {kind}"

@@ -51,18 +51,15 @@ def _find_chain(
     last: OnnxNode, producers: Mapping[str, OnnxNode], reads: Counter[str]
 ) -> tuple[OnnxNode, OnnxNode] | None:
     """Return the reshape and the transpose that end in the reshape ``last``, if nothing else reads them."""
-    found = [last]
-    for op_type in ("Reshape", "Transpose", "Reshape"):
-        node = found[-1]
-        if node.op_type != op_type:
+    if last.op_type != "Reshape":
+        return None
+    chain = [last]
+    for op_type in ("Transpose", "Reshape"):
+        name = chain[-1].inputs[0]
+        if name not in producers or producers[name].op_type != op_type or reads[name] != 1:
             return None
-        if len(found) == 3:
-            return node, found[1]
-        name = node.inputs[0]
-        if name not in producers or reads[name] != 1:
-            return None
-        found.append(producers[name])
-    return None
+        chain.append(producers[name])
+    return chain[2], chain[1]
 
 
 def _find_groups(known: Sequence[Shape | None], *, order: tuple[int, ...] | None) -> int | None:

@@ -42,23 +42,20 @@ def find_sliced_shape(node: OnnxNode, *, x: Shape) -> Shape:
 
 def find_slice_problems(node: OnnxNode, *, x: Shape | None) -> Iterator[str]:
     """Yield one sentence for each attribute of a Slice before opset 10 that ONNX does not allow."""
-    remedy = "correct the attribute in the exporter"
     starts, ends = node.integers("starts"), node.integers("ends")
     if starts is None or ends is None:
-        yield node.sentence(got="no starts or ends", expected="both", remedy=remedy)
+        yield node.sentence(got="no starts or ends", expected="both")
         return
     axes = node.integers("axes") or tuple(range(len(starts)))
     if not len(starts) == len(ends) == len(axes):
         yield node.sentence(
             got=f"{len(starts)} starts, {len(ends)} ends and {len(axes)} axes",
             expected="as many of each",
-            remedy=remedy,
         )
     elif len(set(axes)) < len(axes):
-        yield node.sentence(got=f"axes {list(axes)}", expected="each axis once", remedy=remedy)
+        yield node.sentence(got=f"axes {list(axes)}", expected="each axis once")
     elif x is not None and any(not -len(x) <= axis < len(x) for axis in axes):
         yield node.sentence(
             got=f"axes {list(axes)} of an input of shape {list(x)}",
             expected=f"axes from {-len(x)} to {len(x) - 1}",
-            remedy=remedy,
         )

@@ -6,7 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from codl.errors import ModelError
-from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.onnx_node import OnnxNode, find_bodies
 from codl.frontend.reader import Source
 
 
@@ -76,10 +76,9 @@ def _given_names(graph: Any) -> Counter[str]:
 def find_reads(node: Any) -> Iterator[str]:
     """Yield the tensors that a node reads, those from inside its subgraphs included."""
     yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            own = set(_given_names(body)) | {o for inner in body.node for o in inner.output}
-            yield from (name for inner in body.node for name in find_reads(inner) if name not in own)
+    for body in find_bodies(node):
+        own = set(_given_names(body)) | {o for inner in body.node for o in inner.output}
+        yield from (name for inner in body.node for name in find_reads(inner) if name not in own)
 
 
 def _find_cycle(nodes: list[OnnxNode]) -> list[str]:

@@ -5,8 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from onnx import TensorProto, TypeProto
-from onnx.helper import tensor_dtype_to_np_dtype
+from onnx import TensorProto, TypeProto, helper
 
 from codl.ir.graph import Shape
 
@@ -40,7 +39,7 @@ def count_tensor_bytes(kind: int, dims: Sequence[int]) -> int:
     if min(dims, default=0) < 0:
         raise ValueError(f"shape {list(dims)}")
     packed = _PACKED.match(name_type(kind))
-    bits = int(packed[1]) if packed else 8 * tensor_dtype_to_np_dtype(kind).itemsize
+    bits = int(packed[1]) if packed else 8 * helper.tensor_dtype_to_np_dtype(kind).itemsize
     return -(-math.prod(dims) * bits // 8)
 
 
@@ -70,23 +69,18 @@ def make_value_type(words: str, shape: Shape | None = None) -> Any:
         words: What `name_value_type` returns.
         shape: Of a tensor, where it is known.
     """
-    value = TypeProto()
     outer, _, inner = words.removesuffix(")").partition("(")
     match outer:
         case "tensor":
-            value.tensor_type.elem_type = _find_type(inner)
-            if shape is not None:
-                value.tensor_type.shape.SetInParent()
-                for length in shape:
-                    value.tensor_type.shape.dim.add().dim_value = length
+            return helper.make_tensor_type_proto(_find_type(inner), shape)
         case "sparse_tensor":
-            value.sparse_tensor_type.elem_type = _find_type(inner)
+            return helper.make_sparse_tensor_type_proto(_find_type(inner), None)
         case "seq":
-            value.sequence_type.elem_type.CopyFrom(make_value_type(inner))
+            return helper.make_sequence_type_proto(make_value_type(inner))
         case "optional":
-            value.optional_type.elem_type.CopyFrom(make_value_type(inner))
+            return helper.make_optional_type_proto(make_value_type(inner))
         case "map":
             key, _, content = inner.partition(",")
-            value.map_type.key_type = _find_type(key)
-            value.map_type.value_type.CopyFrom(make_value_type(content))
-    return value
+            return helper.make_map_type_proto(_find_type(key), make_value_type(content))
+        case _:
+            return TypeProto()

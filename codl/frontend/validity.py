@@ -7,7 +7,7 @@ from codl.errors import ModelError
 from codl.frontend.bounds import check_folding
 from codl.frontend.demands import Shapes, find_node_problems
 from codl.frontend.initializers import find_initializer_problems
-from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.onnx_node import OnnxNode, find_bodies
 from codl.frontend.reader import Source
 from codl.frontend.schema import check_known, check_operator_sets, find_schema_problems
 from codl.frontend.shapes import infer_shapes
@@ -65,7 +65,5 @@ def _walk(nodes: Any) -> Iterator[Any]:
     """Yield nodes and those inside their subgraphs."""
     for node in nodes:
         yield node
-        for attribute in node.attribute:
-            yield from _walk(attribute.g.node)
-            for body in attribute.graphs:
-                yield from _walk(body.node)
+        for body in find_bodies(node):
+            yield from _walk(body.node)

@@ -1,7 +1,7 @@
 """Sliding windows of Conv and the poolings: attributes, automatic padding, and what is wrong with them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.graph import Shape
@@ -31,23 +31,11 @@ def read_window(node: OnnxNode, *, x: Shape, weight: Shape | None = None) -> Win
     Source:
         ONNX operators Conv and MaxPool, attribute auto_pad.
     """
-    kernel = _pair(node.integers("kernel_shape") or (weight or x)[2:])
-    stride = _pair(node.integers("strides") or (1, 1))
-    dilation = _pair(node.integers("dilations") or (1, 1))
-    mode = node.text("auto_pad", "NOTSET")
-    if mode == "NOTSET":
-        top, left, bottom, right = node.integers("pads") or (0, 0, 0, 0)
-    elif mode == "VALID":
-        top = left = bottom = right = 0
-    else:
-        totals = [
-            max(0, (-(-length // s) - 1) * s + (k - 1) * d + 1 - length)
-            for length, k, s, d in zip(x[2:], kernel, stride, dilation, strict=True)
-        ]
-        less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
-        before, after = (less, more) if mode == "SAME_UPPER" else (more, less)
-        top, left, bottom, right = *before, *after
-    return Window(kernel=kernel, stride=stride, dilation=dilation, pads=(top, left, bottom, right))
+    window = _read_attributes(node, weight or x)
+    if not node.text("auto_pad", "NOTSET").startswith("SAME"):
+        return window
+    counts = [-(-length // stride) for length, stride in zip(x[2:], window.stride, strict=True)]
+    return _pad_evenly(node, window, counts, x[2:])
 
 
 def read_transposed_window(node: OnnxNode, *, x: Shape, weight: Shape, out_shape: Shape) -> Window:
@@ -62,26 +50,34 @@ def read_transposed_window(node: OnnxNode, *, x: Shape, weight: Shape, out_shape
     Source:
         ONNX operator ConvTranspose, attributes output_shape and auto_pad.
     """
-    kernel = _pair(node.integers("kernel_shape") or weight[2:])
-    stride = _pair(node.integers("strides") or (1, 1))
-    dilation = _pair(node.integers("dilations") or (1, 1))
-    extra = _pair(node.integers("output_padding") or (0, 0))
-    mode = node.text("auto_pad", "NOTSET")
-    pads = node.integers("pads") or (0, 0, 0, 0)
-    if node.integers("output_shape") or mode.startswith("SAME"):
-        totals = [
-            max(0, (length - 1) * s + more + (k - 1) * d + 1 - out)
-            for length, out, k, s, d, more in zip(
-                x[2:], out_shape[2:], kernel, stride, dilation, extra, strict=True
-            )
-        ]
-        less, rest = [t // 2 for t in totals], [t - t // 2 for t in totals]
-        before, after = (less, rest) if mode == "SAME_UPPER" else (rest, less)
-        pads = (*before, *after)
-    elif mode == "VALID":
-        pads = (0, 0, 0, 0)
-    top, left, bottom, right = pads
+    window = _read_attributes(node, weight)
+    if not node.integers("output_shape") and not node.text("auto_pad", "NOTSET").startswith("SAME"):
+        return window
+    extra = node.integers("output_padding") or (0, 0)
+    lengths = [length - more for length, more in zip(out_shape[2:], extra, strict=True)]
+    return _pad_evenly(node, window, x[2:], lengths)
+
+
+def _read_attributes(node: OnnxNode, shape: Shape) -> Window:
+    """Return the window that attributes state; ``shape`` tells the kernel where no attribute does."""
+    kernel = _pair(node.integers("kernel_shape") or shape[2:])
+    stride, dilation = (_pair(node.integers(name) or (1, 1)) for name in ("strides", "dilations"))
+    stated = node.integers("pads") if node.text("auto_pad", "NOTSET") == "NOTSET" else None
+    top, left, bottom, right = stated or (0, 0, 0, 0)
     return Window(kernel=kernel, stride=stride, dilation=dilation, pads=(top, left, bottom, right))
+
+
+def _pad_evenly(node: OnnxNode, window: Window, counts: Sequence[int], lengths: Sequence[int]) -> Window:
+    """Return the window with the padding that gives it ``counts`` places over images of ``lengths``."""
+    totals = [
+        max(0, (count - 1) * s + (k - 1) * d + 1 - length)
+        for count, length, k, s, d in zip(
+            counts, lengths, window.kernel, window.stride, window.dilation, strict=True
+        )
+    ]
+    less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    before, after = (less, more) if node.text("auto_pad", "NOTSET") == "SAME_UPPER" else (more, less)
+    return replace(window, pads=(before[0], before[1], after[0], after[1]))
 
 
 def find_transposed_shape(node: OnnxNode, *, x: Shape, weight: Shape | None) -> Shape | None:
@@ -128,10 +124,9 @@ def find_pooled_shape(node: OnnxNode, *, x: Shape) -> Shape:
 
 def find_window_problems(node: OnnxNode, *, x: Shape | None, weight: Shape | None = None) -> Iterator[str]:
     """Yield one sentence for each attribute that ONNX does not allow; a shape of None is unknown."""
-    remedy = "correct the attribute in the exporter"
     mode = node.text("auto_pad", "NOTSET")
     if mode not in _AUTO_PADS:
-        yield node.sentence(got=f"auto_pad {mode}", expected=f"one of {', '.join(_AUTO_PADS)}", remedy=remedy)
+        yield node.sentence(got=f"auto_pad {mode}", expected=f"one of {', '.join(_AUTO_PADS)}")
         return
     kernel = node.integers("kernel_shape")
     shape = weight or x
@@ -151,7 +146,6 @@ def find_window_problems(node: OnnxNode, *, x: Shape | None, weight: Shape | Non
             yield node.sentence(
                 got=f"{name} {list(values)}",
                 expected=f"{'' if count is None else f'{count} '}values of {least} or more",
-                remedy=remedy,
             )
     if broken or x is None:
         return
