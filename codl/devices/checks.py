@@ -16,9 +16,10 @@ import pyopencl as cl
 from codl.devices.drivers import OpenedDevice, find_device, find_problems, load
 from codl.devices.findings import Finding, Status
 from codl.devices.pages import allocate_host
-from codl.devices.probe import build_quietly, find_fault, tell_reason
+from codl.devices.probe import build_quietly, compute, find_fault, tell_reason
 from codl.devices.signal_checks import check_signals
 from codl.errors import DeviceError
+from codl.ir.graph import FloatArray
 from codl.machine import DeviceKind
 
 ROUNDS = 50
@@ -98,14 +99,7 @@ def check_coherence(first: OpenedDevice, second: OpenedDevice) -> Iterator[Findi
 def _count_lost_rounds(first: OpenedDevice, second: OpenedDevice) -> int:
     """Return in how many rounds second(first(x)) over two shared arrays came out wrong."""
     left, right = allocate_host(LENGTH), allocate_host(LENGTH)
-    launches = []
-    for opened, src, dst in ((first, left, right), (second, right, left)):
-        context, queue = _open(opened)
-        kernel = cl.Kernel(build_quietly(context, SOURCE), "codl_add")
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-        buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (src, dst)]
-        kernel.set_args(*buffers, np.float32(1))
-        launches.append((queue, kernel, buffers))
+    launches = [_prepare_add(first, left, right), _prepare_add(second, right, left)]
     lost = 0
     for index in range(ROUNDS):
         left[:] = index
@@ -129,13 +123,9 @@ def _check_copy(opened: OpenedDevice) -> bool:
 
 def _check_host_memory(opened: OpenedDevice) -> bool:
     """Return whether the device computes in the host's own array: a CPU without a map, others with one."""
-    context, queue = _open(opened)
     source, result = allocate_host(LENGTH), allocate_host(LENGTH)
     source[:] = 3
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-    buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (source, result)]
-    kernel = cl.Kernel(build_quietly(context, SOURCE), "codl_add")
-    kernel.set_args(*buffers, np.float32(1))
+    queue, kernel, buffers = _prepare_add(opened, source, result)
     cl.enqueue_nd_range_kernel(queue, kernel, (LENGTH,), None)
     queue.finish()
     if opened.info.kind is not DeviceKind.CPU:
@@ -156,7 +146,7 @@ def _check_image(opened: OpenedDevice) -> bool:
     image = cl.create_image(context, cl.mem_flags.READ_ONLY, form, shape=(width, height))
     cl.enqueue_copy(queue, image, source, origin=(0, 0), region=(width, height))
     dst = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, result.nbytes)
-    kernel = cl.Kernel(build_quietly(context, IMAGE_SOURCE), "codl_read")
+    kernel = cl.Kernel(build_quietly(cl.Program(context, IMAGE_SOURCE)), "codl_read")
     kernel.set_args(image, dst)
     cl.enqueue_nd_range_kernel(queue, kernel, (width, height), None)
     cl.enqueue_copy(queue, result, dst)
@@ -165,18 +155,18 @@ def _check_image(opened: OpenedDevice) -> bool:
 
 
 def _check_fp16(opened: OpenedDevice) -> bool:
+    source = np.arange(0, 16, 0.25, dtype=np.float32)
+    return np.array_equal(source * 2, compute(opened.cl_device, FP16_SOURCE, "codl_half", source))
+
+
+def _prepare_add(opened: OpenedDevice, src: FloatArray, dst: FloatArray) -> tuple[Any, Any, list[Any]]:
+    """Return a queue, the kernel that adds 1, and its buffers over two host arrays."""
     context, queue = _open(opened)
-    source = np.arange(64, dtype=np.float32) / 4
-    result = np.zeros_like(source)
-    flags = cl.mem_flags
-    src = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=source)
-    dst = cl.Buffer(context, flags.WRITE_ONLY, result.nbytes)
-    kernel = cl.Kernel(build_quietly(context, FP16_SOURCE), "codl_half")
-    kernel.set_args(src, dst)
-    cl.enqueue_nd_range_kernel(queue, kernel, source.shape, None)
-    cl.enqueue_copy(queue, result, dst)
-    queue.finish()
-    return np.array_equal(source * 2, result)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+    buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (src, dst)]
+    kernel = cl.Kernel(build_quietly(cl.Program(context, SOURCE)), "codl_add")
+    kernel.set_args(*buffers, np.float32(1))
+    return queue, kernel, buffers
 
 
 def _open(opened: OpenedDevice) -> tuple[Any, Any]:

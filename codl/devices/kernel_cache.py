@@ -19,7 +19,6 @@ Source:
 
 import hashlib
 import json
-import warnings
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from codl.assets import VERSION
 from codl.cache.folders import KERNELS
 from codl.cache.sealed import SealedFile
 from codl.devices.boundary import driver_calls
+from codl.devices.probe import build_quietly
 from codl.errors import CacheError
 from codl.machine import DeviceInfo
 
@@ -103,8 +103,7 @@ def create_program(context: Any, cl_device: Any, binary: bytes, options: str) ->
         CacheError: The driver does not take it.
     """
     refusal = "the driver refuses a binary of its own"
-    with driver_calls("kernel cache", refusal, kind=CacheError), warnings.catch_warnings():
-        warnings.simplefilter("ignore", cl.CompilerWarning)
+    with driver_calls("kernel cache", refusal, kind=CacheError):
         program = cl.Program(context, [cl_device], [binary])
         program._source = None  # of each kernel pyopencl asks for it, and without it for a kernel "_source"
-        return program.build(options=options.split(), cache_dir=False)
+        return build_quietly(program, options)

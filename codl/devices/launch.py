@@ -1,7 +1,7 @@
 """A kernel with all of its arguments fixed: what the executor plays, the profiler and the tuner time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from codl.catalog.spec import LaunchBatch, Parameters, TensorArg, can_steal
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, Selection, TensorArg, can_steal
 from codl.devices.boundary import at_work, driver_calls
-from codl.devices.images import ImageStorage
+from codl.devices.images import Images, ImageStorage
 from codl.devices.memory import Storage
 from codl.devices.opencl import COUNTER_STEP, Device
 from codl.devices.timing import Row
@@ -21,6 +21,10 @@ from codl.ir.graph import FLOAT_BYTES
 
 _INT_LIMIT = 2**31
 """Build option of kernels/common/grid.h, by which units take work from each other."""
+
+
+FindPanels = Callable[[PackedArg, int, int], Any]
+"""Returns a buffer with the panels of a packed constant from one on, up to another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,7 @@ def bind_launch(
     batch: LaunchBatch,
     *,
     tensors: Sequence[Storage | ImageStorage],
-    panels: Sequence[Any] = (),
+    find_panels: FindPanels,
     zeros: Any = None,
     scratch: Any = None,
     source: str,
@@ -52,7 +56,7 @@ def bind_launch(
         device: Whose queue takes it.
         batch: The launch description.
         tensors: Where each of the batch's tensors lies, in its order.
-        panels: Buffers of the panels that the launch reads of each packed constant, in the batch's order.
+        find_panels: Returns what the launch reads of each packed constant.
         zeros: What the kernel reads as padding, if it asks for that; the device's own zeros by default.
         scratch: Buffer of scratch memory, where the batch asks for it; it may be set later.
         source: Kernel file of the row, relative to kernels/.
@@ -77,7 +81,9 @@ def bind_launch(
             args += storage.arguments()
         else:
             args += tensor_arguments(arg, storage)
-    args += panels
+    if batch.panel_begin is not None and batch.panel_end is not None:
+        begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
+        args += [find_panels(packed, begin, end) for packed in batch.packed]
     if batch.zeros:
         args.append(device.zeros(batch.zeros) if zeros is None else zeros)
     scratch_position = None
@@ -97,6 +103,43 @@ def bind_launch(
     device.bind(kernel, *args)
     call = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, global_size, batch.local_size)
     return BoundLaunch(enqueue=call, kernel=kernel, args=tuple(args), scratch_position=scratch_position)
+
+
+def bind_alone(
+    device: Device,
+    selection: Selection,
+    batches: Sequence[LaunchBatch],
+    *,
+    storages: Mapping[str, Storage],
+    find_panels: FindPanels,
+    take_scratch: Callable[[int], Any],
+) -> list[BoundLaunch]:
+    """Return the launches of an operator that runs by itself; errors as in `bind_launch`.
+
+    Args:
+        device: Whose queue takes them.
+        selection: What computes it.
+        batches: What that describes itself by; the first candidate of each counts.
+        storages: Where its tensors lie, but for those in images.
+        find_panels: As in `bind_launch`.
+        take_scratch: Returns a buffer of so many floats at least.
+    """
+    floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
+    scratch = take_scratch(floats) if floats else None
+    images = Images(device)
+    launches = (
+        bind_launch(
+            device,
+            batch,
+            tensors=[images.find(arg) or storages[arg.name] for arg in batch.tensors],
+            find_panels=find_panels,
+            scratch=scratch,
+            source=selection.implementation.source,
+            parameters=selection.parameters,
+        )
+        for batch in batches
+    )
+    return [launch for launch in launches if launch is not None]
 
 
 def time_launches(device: Device, launches: Sequence[BoundLaunch], *, plays: int = 1) -> Row:

@@ -49,13 +49,16 @@ def prepare_sweep(
     items = max(group, floats // share // group * group)
     src, dst = device.allocate(items * share), device.allocate(items * share)
     device.fill(src, 1.0)
-    kernels = []
-    for walks in (lead, rounds) if lead else (rounds,):
-        kernels.append(_build_stream(device, dst, src, share=share, walks=walks, copies=copies))
+    streams = [
+        _build_stream(device, dst, src, share=share, walks=walks, copies=copies)
+        for walks in (lead, rounds)
+        if walks
+    ]
+    calls = [_prepare(device, stream, items, keep=(src, dst)) for stream in streams]
 
-    def sweep(_keep: Any = (src, dst)) -> Any:
-        for kernel in kernels:
-            event = cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
+    def sweep() -> Any:
+        for call in calls:
+            event = call()
         return event
 
     return sweep
@@ -74,11 +77,7 @@ def prepare_read(device: Device, buffer: Any, floats: int) -> Call:
     share = round_read(device, floats) // items
     dst = device.allocate(items)
     kernel = _build_stream(device, dst, buffer, share=share, walks=1, copies=False)
-
-    def read(_keep: Any = (buffer, dst)) -> Any:
-        return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
-
-    return read
+    return _prepare(device, kernel, items, keep=(buffer, dst))
 
 
 def round_read(device: Device, floats: int) -> int:
@@ -104,28 +103,9 @@ def _build_stream(device: Device, dst: Any, src: Any, *, share: int, walks: int,
     return kernel
 
 
-def prepare_spin(device: Device, *, rounds: int) -> Call:
-    """Return a call that enqueues multiply-adds in registers: ``rounds`` for each of many chains."""
-    name, group = "reference_fma__buffer", _count_group(device)
-    lanes = _count_lanes(device)
-    items = device.info.units * (1 if device.info.kind is DeviceKind.CPU else 8 * group)
-    kernel = device.kernel(f"reference/{name}.cl", name, {"VECTOR": lanes, "GROUP": group})
-    dst = device.allocate(items)
-    device.bind(kernel, dst, np.float32(0.999), np.int32(rounds))
-
-    def spin(_keep: Any = dst) -> Any:
-        return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
-
-    return spin
-
-
 def prepare_write(device: Device, storage: Storage, region: Region, *, value: float = 1.0) -> Call:
     """Return a call that enqueues the writing of all bytes that a region spans, as a kernel before would."""
-    first, last = (
-        storage.offset + sum(index * stride for index, stride in zip(at, storage.strides, strict=True))
-        for at in (region.begin, tuple(end - 1 for end in region.end))
-    )
-    count = last + 1 - first
+    first, count = storage.span(region)
     group = _count_group(device)
     items = max(1, min(count // 1024, 8 * device.info.units * group))
     share = -(-count // items)
@@ -133,9 +113,15 @@ def prepare_write(device: Device, storage: Storage, region: Region, *, value: fl
     write = "reference_write__buffer"
     kernel = device.kernel(f"reference/{write}.cl", write, {"GROUP": group})
     device.bind(kernel, storage.buffer, np.float32(value), *map(np.int32, (first, count, share)))
+    return _prepare(device, kernel, items, keep=storage)
 
-    def enqueue(_keep: Any = (storage, kernel)) -> Any:
-        return cl.enqueue_nd_range_kernel(device.queue, kernel, (items, 1, 1), (group, 1, 1))
+
+def _prepare(device: Device, kernel: Any, items: int, *, keep: Any) -> Call:
+    """Return what enqueues a kernel whose arguments are set, which need `keep` to stay in memory."""
+    sizes = (items, 1, 1), (_count_group(device), 1, 1)
+
+    def enqueue(_keep: Any = keep) -> Any:
+        return cl.enqueue_nd_range_kernel(device.queue, kernel, *sizes)
 
     return enqueue
 

@@ -28,12 +28,7 @@ class HeldRegion:
     def __init__(self, *, device: Device, storage: Storage, region: Region, is_written: bool) -> None:
         self._queue, self._buffer = device.queue, storage.buffer
         self._flags = cl.map_flags.WRITE if is_written else cl.map_flags.READ
-        first, last = (
-            storage.offset + sum(index * stride for index, stride in zip(at, storage.strides, strict=True))
-            for at in (region.begin, tuple(end - 1 for end in region.end))
-        )
-        self.begin_bytes = first * FLOAT_BYTES
-        self.size_bytes = (last + 1 - first) * FLOAT_BYTES
+        self.begin_bytes, self.size_bytes = (count * FLOAT_BYTES for count in storage.span(region))
         self._map: Any = None
 
     def map(self) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from codl.devices.meeting import can_signal
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
 from codl.errors import DeviceError
-from codl.ir.graph import FLOAT_BYTES, Shape
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Shape
 from codl.ir.regions import Region
 from codl.machine import DeviceInfo, DeviceKind
 from codl.plan.sharing import Arrangement, Sharing
@@ -126,6 +127,14 @@ class Storage:
         """Element index at which coordinate (0, ..., 0) of the whole tensor would lie; may be negative."""
         return self.base - sum(b * s for b, s in zip(self.region.begin, self.strides, strict=True))
 
+    def span(self, region: Region) -> tuple[int, int]:
+        """Return the element at which a region begins, and the elements from there to its last one."""
+        first, last = (
+            self.offset + sum(index * stride for index, stride in zip(at, self.strides, strict=True))
+            for at in (region.begin, tuple(end - 1 for end in region.end))
+        )
+        return first, last + 1 - first
+
     def view(self) -> npt.NDArray[np.float32]:
         """Return the host memory as an array in ONNX axis order, not a copy."""
         assert self.host is not None
@@ -140,6 +149,12 @@ def dense_strides(shape: Shape) -> tuple[int, ...]:
         strides[axis] = step
         step *= shape[axis]
     return tuple(strides)
+
+
+def place_constant(shape: Shape, buffer: Any, host: FloatArray) -> Storage:
+    """Return the storage of a constant that lies in a buffer, and in the host's array, in ONNX order."""
+    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return Storage(region=Region.whole(shape), buffer=buffer, host=host, strides=strides)
 
 
 def place_shared(region: Region, devices: Sequence[Device]) -> tuple[Storage, ...]:

@@ -1,7 +1,6 @@
 """A device at work: its context, its queue, its programs and its buffers."""
 
 import copy
-import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from codl.devices.forks import check_not_lost, is_lost, keep_in_children, make_l
 from codl.devices.kernel_cache import KernelCache
 from codl.devices.limits import pinned_caller
 from codl.devices.pocl_cache import check_room
+from codl.devices.probe import build_quietly
 from codl.errors import BuildError
 from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
@@ -133,13 +133,8 @@ class Device:
 
     def _build(self, source: str, options: str) -> Any:
         text = read_source(source)
-        with (
-            driver_calls(self.info.name, f"cannot build {source} ({options})", kind=BuildError),
-            warnings.catch_warnings(),
-        ):
-            # The Intel driver always leaves a build log, which pyopencl takes for a warning.
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            return cl.Program(self.context, text).build(options=options.split(), cache_dir=False)
+        with driver_calls(self.info.name, f"cannot build {source} ({options})", kind=BuildError):
+            return build_quietly(cl.Program(self.context, text), options)
 
     def allocate(self, floats: int) -> Any:
         """Return a new buffer of ``floats`` float32 values in the device's own memory."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.devices.limits import pinned_caller
+from codl.ir.graph import FloatArray
 
 COUNT = 64
 _SHORTAGES = (cl.MemoryError, MemoryError)
@@ -33,22 +34,36 @@ def find_fault(device: Any) -> str | None:
 
 @cache
 def _find_lasting_fault(device: Any) -> str | None:
+    values = np.arange(COUNT, dtype=np.float32)
     try:
         with pinned_caller():  # threads that a driver starts for its first context keep where they may run
-            result = _run_probe(device)
+            result = compute(device, SOURCE, "codl_probe", values)
     except _SHORTAGES:
         raise
     except Exception as error:  # whatever a driver raises is its fault
         return tell_reason(error)
-    expected = np.arange(COUNT, dtype=np.float32) * 2 + 1
-    return None if np.array_equal(result, expected) else "a launch computed wrong numbers"
+    return None if np.array_equal(result, values * 2 + 1) else "a launch computed wrong numbers"
 
 
-def build_quietly(context: Any, source: str) -> Any:
-    """Return a built program; a build log that holds no error, as Intel's always is, warns nobody."""
+def build_quietly(program: Any, options: str = "") -> Any:
+    """Return a program built; a build log that holds no error, as Intel's always is, warns nobody."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)
-        return cl.Program(context, source).build(cache_dir=False)
+        return program.build(options=options.split(), cache_dir=False)
+
+
+def compute(device: Any, source: str, entry: str, values: FloatArray) -> FloatArray:
+    """Return what a kernel that reads an array of floats writes to another one, an item for each float."""
+    context = cl.Context([device])
+    queue, result, flags = cl.CommandQueue(context), np.zeros_like(values), cl.mem_flags
+    src = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=values)
+    dst = cl.Buffer(context, flags.WRITE_ONLY, result.nbytes)
+    kernel = cl.Kernel(build_quietly(cl.Program(context, source)), entry)
+    kernel.set_args(src, dst)
+    cl.enqueue_nd_range_kernel(queue, kernel, values.shape, None)
+    cl.enqueue_copy(queue, result, dst)
+    queue.finish()
+    return result
 
 
 def tell_reason(error: Exception) -> str:
@@ -56,20 +71,3 @@ def tell_reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if line.startswith("error:")]
     return (told or lines or [type(error).__name__])[0]
-
-
-def _run_probe(device: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
-    program = build_quietly(context, SOURCE)
-    source = np.arange(COUNT, dtype=np.float32)
-    result = np.zeros(COUNT, dtype=np.float32)
-    flags = cl.mem_flags
-    src = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=source)
-    dst = cl.Buffer(context, flags.WRITE_ONLY, result.nbytes)
-    kernel = cl.Kernel(program, "codl_probe")
-    kernel.set_args(src, dst)
-    cl.enqueue_nd_range_kernel(queue, kernel, (COUNT,), None)
-    cl.enqueue_copy(queue, result, dst)
-    queue.finish()
-    return result

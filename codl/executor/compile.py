@@ -8,13 +8,13 @@ from typing import Any
 from codl.catalog.choose import NO_DATABASES, Databases
 from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
 from codl.catalog.rows.parts import iterate_parts
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, TensorArg
+from codl.catalog.spec import Implementation, LaunchBatch, PackedArg, Parameters, TensorArg
 from codl.catalog.table import PAIRS
 from codl.devices.boundary import driver_calls
 from codl.devices.images import ImageStorage
 from codl.devices.launch import bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
-from codl.devices.meeting import Turn, start_order, take_turns
+from codl.devices.meeting import start_order
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.devices.signals import Signals
@@ -106,6 +106,7 @@ class _Compiler:
         self._loose: dict[str, Any] = {}
         self._schedule = make_schedule(graph, plan, arrangement)
         infos = [device.info for device in devices]
+        self._start_order = start_order(infos)
         self._alone = describe_work(graph, self._schedule, infos, databases)
         work, self._fusions = fuse_work(graph, self._schedule, self._alone, infos, rows=pairs)
         self._placement = Placement(
@@ -186,14 +187,10 @@ class _Compiler:
 
     def _meet(self, awaited: Sequence[int] = ()) -> None:
         """Enqueue all that is pending, everywhere, then wait for some devices in turn."""
-        infos = [device.info for device in self._devices]
-        fed = [device for device, pending in enumerate(self._pending) if pending]
-        for turn, device in take_turns(infos, fed=fed, awaited=awaited):
-            if turn is Turn.FEED:
-                self._feed(device)
-            else:
-                label = Label(kind=EventKind.WAIT, device=device)
-                self._script.append((self._devices[device].finish, label))
+        for device in self._start_order:
+            self._feed(device)
+        for device in awaited:
+            self._script.append((self._devices[device].finish, Label(kind=EventKind.WAIT, device=device)))
 
     def _signal(self, awaited: Sequence[int], *, going_on: Collection[int]) -> None:
         """Enqueue all that is pending, and behind it on each device what lets it wait for some of them.
@@ -204,20 +201,20 @@ class _Compiler:
         """
         assert self._signals is not None
         self._meeting_count += 1
-        for device in start_order([device.info for device in self._devices]):
+        for device in self._start_order:
             others = {*awaited} - {device} if device in going_on else set()
             if others or device in awaited:
                 call = self._signals.bind(
                     device, number=self._meeting_count, says=device in awaited, awaited=others
                 )
                 self._pending[device].append((call, Label(kind=EventKind.MEET, device=device)))
-            if self._pending[device]:
-                self._feed(device)
+            self._feed(device)
 
     def _feed(self, device: int) -> None:
-        """Enqueue all that is pending for a device."""
-        self._script += [*self._pending[device], (self._devices[device].queue.flush, None)]
-        self._pending[device] = []
+        """Enqueue all that is pending for a device, if anything is."""
+        if self._pending[device]:
+            self._script += [*self._pending[device], (self._devices[device].queue.flush, None)]
+            self._pending[device] = []
 
     def _bind_call(self, action: Call) -> None:
         """Lay out a step of the host; devices work meanwhile at what they have."""
@@ -323,10 +320,11 @@ class _Compiler:
         # A slice whose windows lie wholly in the padding reads nothing: any storage will do.
         return storage or self._placement.target(output, device)
 
-    def _count(self, buffer: Any, device: int) -> None:
-        """Note a buffer of constants, which several kernels may read."""
+    def _count(self, buffer: Any, device: int) -> Any:
+        """Return a buffer of constants, its bytes noted: several kernels may read it."""
         with driver_calls(self._devices[device].info.name, "no size of a buffer"):
             self._constants[device][buffer.int_ptr] = buffer.size
+        return buffer
 
     def _bind_publication(self, action: Publish) -> None:
         tensor, device = action.tensor, action.device
@@ -348,14 +346,12 @@ class _Compiler:
         if 0 in batch.global_size[0]:
             return
         owner = self._devices[label.device]
-        panels: list[Any] = []
-        if batch.panel_begin is not None and batch.panel_end is not None:
-            begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
-            panels = [self._weights.panels(packed, owner, begin, end) for packed in batch.packed]
-            for buffer in panels:
-                self._count(buffer, label.device)
+
+        def find_panels(packed: PackedArg, begin: int, end: int) -> Any:
+            return self._count(self._weights.panels(packed, owner, begin, end), label.device)
+
         launch = bind_launch(
-            owner, batch, tensors=storages, panels=panels, source=source, parameters=parameters
+            owner, batch, tensors=storages, find_panels=find_panels, source=source, parameters=parameters
         )
         if launch is None:
             return

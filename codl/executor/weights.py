@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from codl.catalog.spec import PackedArg
-from codl.devices.memory import Storage
+from codl.devices.memory import Storage, place_constant
 from codl.devices.opencl import Device
 from codl.devices.pages import Chunks, allocate_host
 from codl.executor.packed_cache import PackedCache
 from codl.ir.graph import FloatArray, Graph
-from codl.ir.regions import Region
 
 _MOST_PLACED_BYTES = 64 << 20
 """From here on what a file holds stays mapped: a matrix of hundreds of MB comes as one stream, to which large
@@ -73,9 +72,5 @@ class Weights:
             values = self._graph.constants[name]
             host = allocate_host(values.size)
             np.copyto(host[: values.size], values.reshape(-1))
-            strides = tuple(int(np.prod(values.shape[axis + 1 :])) for axis in range(values.ndim))
-            storage = Storage(
-                region=Region.whole(values.shape), buffer=device.upload(host), host=host, strides=strides
-            )
-            self._plain[key] = storage
+            storage = self._plain[key] = place_constant(values.shape, device.upload(host), host)
         return storage

@@ -1,6 +1,6 @@
 """What is measured: one operator, the kernel that computes it, and which part of its output."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle, islice
@@ -10,14 +10,13 @@ import numpy as np
 
 from codl.catalog.layers import Layer, fill_constants
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
-from codl.devices.images import Images
-from codl.devices.launch import BoundLaunch, bind_launch
+from codl.devices.launch import bind_alone
 from codl.devices.loads import Call, prepare_read, prepare_write
-from codl.devices.memory import Storage
+from codl.devices.memory import Storage, place_constant
 from codl.devices.pools import ActivationPool, ConstantPool
 from codl.devices.reference import CACHED_BYTES
 from codl.devices.stopwatch import Stopwatch
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node, Shape
+from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.regions import Boxes, Region, input_regions
 from codl.latency.features import count_constants
 from codl.machine import DeviceInfo
@@ -158,44 +157,23 @@ class PreparedCase:
         }
         for name in storages.keys() - writes.keys() - graph.constants.keys():
             prepare_write(self._device, storages[name], storages[name].region)()
-        scratches = (int(batch.scratch[0]) for batch in self._batches if batch.scratch is not None)
-        floats = max(scratches, default=0)
-        scratch = self._activations.take_scratch(floats) if floats else None
-        images = Images(self._device)
-        bound = [self._bind(batch, storages, scratch, images, reads) for batch in self._batches]
-        launches = [launch for launch in bound if launch is not None]
+        launches = bind_alone(
+            self._device,
+            self.case.selection,
+            self._batches,
+            storages=storages,
+            find_panels=lambda packed, begin, end: self._take_panels(packed, end - begin, reads),
+            take_scratch=self._activations.take_scratch,
+        )
         self._keep += storages.values(), launches
         return _Play([launch.enqueue for launch in launches], (*reads, sweep, *writes.values()))
 
-    def _bind(
-        self,
-        batch: LaunchBatch,
-        storages: Mapping[str, Storage],
-        scratch: Any,
-        images: Images,
-        reads: list[Call],
-    ) -> BoundLaunch | None:
-        row, parameters = self.case.selection.implementation, self.case.selection.parameters
-        panels = []
-        if batch.panel_begin is not None and batch.panel_end is not None:
-            begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
-            panels = [self._take_panels(packed, begin, end, reads) for packed in batch.packed]
-        return bind_launch(
-            self._device,
-            batch,
-            tensors=[images.find(arg) or storages[arg.name] for arg in batch.tensors],
-            panels=panels,
-            scratch=scratch,
-            source=row.source,
-            parameters=parameters,
-        )
-
-    def _take_panels(self, packed: PackedArg, begin: int, end: int, reads: list[Call]) -> Any:
+    def _take_panels(self, packed: PackedArg, count: int, reads: list[Call]) -> Any:
         """Return panels of random weights; real ones are packed only where nothing else tells their size."""
         floats = packed.panel_floats
         if floats is None:
             floats = packed.count_panel_floats(fill_constants(self.case.graph))
-        return self._take((end - begin) * floats, reads)[0]
+        return self._take(count * floats, reads)[0]
 
     def _place(self, names: Sequence[str], reads: list[Call]) -> dict[str, Storage]:
         """Return tensors on the device: constants in ONNX order, activations in storage order."""
@@ -203,9 +181,7 @@ class PreparedCase:
         constants = [name for name in names if name in self.case.graph.constants]
         storages = self._activations.place({name: whole[name] for name in names if name not in constants})
         for name in constants:
-            buffer, host = self._take(whole[name].size, reads)
-            strides = _row_major(whole[name].shape)
-            storages[name] = Storage(region=whole[name], buffer=buffer, host=host, strides=strides)
+            storages[name] = place_constant(whole[name].shape, *self._take(whole[name].size, reads))
         return storages
 
     def _take(self, floats: int, reads: list[Call]) -> tuple[Any, FloatArray]:
@@ -217,10 +193,6 @@ class PreparedCase:
             reads.append(prepare_read(self._device, taken[0], floats))
         self._keep.append(taken)
         return taken
-
-
-def _row_major(shape: Shape) -> tuple[int, ...]:
-    return tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
 
 
 def count_memory_bytes(case: Case, info: DeviceInfo) -> float:

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from codl.devices.loads import prepare_sweep
-from codl.devices.meeting import Turn, can_signal, start_order, take_turns
+from codl.devices.meeting import can_signal, start_order
 from codl.devices.opencl import Device
 from codl.devices.script import Call, Played, play
 from codl.devices.signals import Signals
@@ -32,10 +32,8 @@ def measure_meeting(devices: Sequence[Device], *, seconds: float) -> Meeting:
     """
     work = [prepare_sweep(device) for device in devices]
     script: list[Call] = []
-    everyone = range(len(devices))
-    for turn, index in take_turns([device.info for device in devices], fed=everyone, awaited=everyone):
-        if turn is Turn.FEED:
-            script += [(index, work[index]), (None, devices[index].queue.flush)]
+    for index in start_order([device.info for device in devices]):
+        script += [(index, work[index]), (None, devices[index].queue.flush)]
     rests: list[float] = []
 
     def meet() -> Played:

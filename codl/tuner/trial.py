@@ -11,9 +11,8 @@ import numpy as np
 from codl.catalog.candidates import describe_whole
 from codl.catalog.spec import LaunchBatch, PackedArg, Selection
 from codl.devices.boundary import at_work
-from codl.devices.images import Images
-from codl.devices.launch import BoundLaunch, bind_launch
-from codl.devices.memory import HostCopy, Storage, allocate_own, place_host, place_in
+from codl.devices.launch import BoundLaunch, bind_alone
+from codl.devices.memory import HostCopy, Storage, allocate_own, place_constant, place_host, place_in
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
 from codl.devices.pools import ActivationPool, ConstantPool
@@ -54,7 +53,7 @@ class Trial:
         self._activations = ActivationPool(device, least_floats=0)
         """Of scratch memory, which all launches share as in a network."""
 
-    def bind(self, selection: Selection, constants: ConstantPool | None = None) -> tuple[BoundLaunch, ...]:
+    def bind(self, selection: Selection, constants: ConstantPool | None = None) -> list[BoundLaunch]:
         """Return the launches that compute the whole node.
 
         Args:
@@ -66,28 +65,26 @@ class Trial:
             BuildError: The driver refused a kernel.
             DeviceError: The driver refused memory.
         """
-        row, parameters = selection.implementation, selection.parameters
         batches = describe_whole(selection, self.node, self.graph, self.device.info)
-        floats = max((int(batch.scratch[0]) for batch in batches if batch.scratch is not None), default=0)
-        scratch = self._activations.take_scratch(floats) if floats else None
-        images, storages = Images(self.device), self._storages
+        storages = self._storages
         if constants is not None:
             storages = storages | {
                 name: self._take_far(name, constants) for name in self._find_plain(batches)
             }
-        launches = (
-            bind_launch(
-                self.device,
-                batch,
-                tensors=[images.find(arg) or storages[arg.name] for arg in batch.tensors],
-                panels=self._find_panels(batch, constants),
-                scratch=scratch,
-                source=row.source,
-                parameters=parameters,
-            )
-            for batch in batches
+
+        def find_panels(arg: PackedArg, begin: int, end: int) -> Any:
+            if constants is None:
+                return self._pack(arg, begin, end)
+            return constants.take_far((end - begin) * arg.count_panel_floats(self.graph.constants))[0]
+
+        return bind_alone(
+            self.device,
+            selection,
+            batches,
+            storages=storages,
+            find_panels=find_panels,
+            take_scratch=self._activations.take_scratch,
         )
-        return tuple(launch for launch in launches if launch is not None)
 
     def count_constant_bytes(self, selection: Selection) -> float:
         """Return how many bytes of constants a candidate reads, packed or as they are."""
@@ -121,15 +118,6 @@ class Trial:
         storage = self._storages[name]
         return replace(storage, buffer=constants.take_far(storage.region.size)[0])
 
-    def _find_panels(self, batch: LaunchBatch, constants: ConstantPool | None) -> list[Any]:
-        if batch.panel_begin is None or batch.panel_end is None:
-            return []
-        begin, end = int(batch.panel_begin[0]), int(batch.panel_end[0])
-        if constants is None:
-            return [self._pack(arg, begin, end) for arg in batch.packed]
-        floats = [arg.count_panel_floats(self.graph.constants) for arg in batch.packed]
-        return [constants.take_far((end - begin) * count)[0] for count in floats]
-
     def _pack(self, arg: PackedArg, begin: int, end: int) -> Any:
         key = f"{arg.key} {begin}:{end}"
         found = self._packed.pop(key, None)
@@ -158,7 +146,4 @@ class Trial:
     def _place_constant(self, value: FloatArray) -> Storage:
         """Return a constant on the device, in ONNX order."""
         values = np.ascontiguousarray(value).reshape(-1)
-        strides = tuple(int(np.prod(value.shape[axis + 1 :])) for axis in range(value.ndim))
-        return Storage(
-            region=Region.whole(value.shape), buffer=self.device.upload(values), host=values, strides=strides
-        )
+        return place_constant(value.shape, self.device.upload(values), values)

@@ -11,7 +11,6 @@ import pyopencl as cl
 import pytest
 
 from codl.devices import meeting
-from codl.devices.loads import prepare_spin
 from codl.devices.meeting import SIGNALS_VARIABLE, can_signal
 from codl.devices.opencl import Device
 from codl.devices.pages import allocate_host
@@ -19,6 +18,7 @@ from codl.devices.signals import Signals
 from codl.errors import DeviceError
 from codl.machine import DeviceKind
 from tests.catalog.nodes import device_info
+from tests.devices.loads import prepare_spin
 
 ONE = replace(device_info(8), units=1)
 

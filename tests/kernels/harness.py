@@ -16,7 +16,7 @@ import pyopencl as cl
 from onnx import TensorProto, helper
 
 from codl.catalog.choose import choose
-from codl.catalog.spec import LaunchBatch, Parameters, Selection
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, Selection
 from codl.devices.launch import bind_launch
 from codl.devices.memory import Storage, storage_order
 from codl.devices.opencl import Device
@@ -289,17 +289,16 @@ def _launch(
     parameters: Parameters,
 ) -> None:
     """Enqueue the first candidate of ``batch`` and wait for it."""
-    panels: list[Any] = []
-    for packed in batch.packed:
-        assert batch.panel_begin is not None
-        assert batch.panel_end is not None
-        begin, end = packed.find_panels(int(batch.panel_begin[0]), int(batch.panel_end[0]))
-        panels.append(_upload_guarded(device, packed.pack(graph.constants)[begin:end]))
+
+    def find_panels(packed: PackedArg, begin: int, end: int) -> Any:
+        begin, end = packed.find_panels(begin, end)
+        return _upload_guarded(device, packed.pack(graph.constants)[begin:end])
+
     launch = bind_launch(
         device,
         batch,
         tensors=[images.find(arg) or storages[arg.name] for arg in batch.tensors],
-        panels=panels,
+        find_panels=find_panels,
         zeros=_upload_guarded(device, np.zeros(batch.zeros, np.float32)),
         scratch=scratch,
         source=source,
