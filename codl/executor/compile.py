@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 from codl.catalog.choose import NO_DATABASES, Databases
@@ -12,7 +13,7 @@ from codl.catalog.spec import Implementation, LaunchBatch, PackedArg, Parameters
 from codl.catalog.table import PAIRS
 from codl.devices.boundary import driver_calls
 from codl.devices.images import ImageStorage
-from codl.devices.launch import bind_launch, tensor_arguments
+from codl.devices.launch import BoundLaunch, bind_launch, tensor_arguments
 from codl.devices.mapping import HeldRegion
 from codl.devices.meeting import start_order
 from codl.devices.memory import HostCopy, Storage, arrange, place_host
@@ -33,7 +34,7 @@ from codl.ir.regions import Boxes, Region
 from codl.limits import DEFAULT_LIMITS
 from codl.plan.check import check_plan
 from codl.plan.residency import HOST, Transfer, step_nodes
-from codl.plan.schedule import Action, Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
+from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Unmap, make_schedule
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan
 from codl.plan.testbed import keep_testbed
@@ -101,8 +102,7 @@ class _Compiler:
         most_bytes: int,
     ) -> None:
         self._graph, self._plan, self._devices = graph, plan, tuple(devices)
-        self._weights, self._hosts = weights, hosts
-        self._arrangement = arrangement
+        self._weights, self._hosts, self._arrangement = weights, hosts, arrangement
         self._loose: dict[str, Any] = {}
         self._schedule = make_schedule(graph, plan, arrangement)
         infos = [device.info for device in devices]
@@ -120,20 +120,20 @@ class _Compiler:
         self._held: dict[Map, HeldRegion] = {}
         self._script: list[Entry] = []
         self._pending: list[list[Entry]] = [[] for _ in devices]
-        self._keep: list[Any] = []
+        self._launches: list[BoundLaunch] = []
         self._constants: list[dict[int, int]] = [{} for _ in devices]
         """By device: buffer of constants -> its bytes."""
         self._scratches = [Scratch(device) for device in devices]
-        self._launch_count = 0
         self._signals = Signals(devices) if arrangement.signals else None
-        self._meeting_count = 0
+        self._meeting_numbers = count(1)
 
     def compile(self) -> Executable:
         opening = tuple(self._hold(action) for action in self._schedule.opening)
-        ends = _find_ends(self._schedule.actions)
+        actions = self._schedule.actions
+        ends = {one.device: place for place, one in enumerate(actions) if isinstance(one, Launch | Publish)}
         if self._signals is not None:
             self._script.append((self._signals.reset, None))
-        for place, action in enumerate(self._schedule.actions):
+        for place, action in enumerate(actions):
             match action:
                 case Launch():
                     self._bind_node(action)
@@ -153,33 +153,26 @@ class _Compiler:
                     self._bind_call(action)
         if self._signals is not None:
             self._script.append((self._signals.check, None))
-        weights = {
-            device.info.name: sum(sizes.values())
-            for device, sizes in zip(self._devices, self._constants, strict=True)
-        }
-        for index, scratch in enumerate(self._scratches):
+        weights, scratches = {}, {}
+        for index, device in enumerate(self._devices):
+            name, scratch = device.info.name, self._scratches[index]
             if scratch.floats:
                 self._placement.fillable.append((index, scratch.bind()))
-        for index, images in enumerate(self._images):
-            self._placement.fillable += [(index, image) for image in images]
-        scratches = {
-            device.info.name: (scratch.floats + self._image_plan.count_floats(index)) * FLOAT_BYTES
-            for index, (device, scratch) in enumerate(zip(self._devices, self._scratches, strict=True))
-        }
+            self._placement.fillable += [(index, image) for image in self._images[index]]
+            weights[name] = sum(self._constants[index].values())
+            scratches[name] = (scratch.floats + self._image_plan.count_floats(index)) * FLOAT_BYTES
         memory = list_memory(self._plan.devices, add_bytes(self._placement.count_bytes(), scratches), weights)
         return Executable(
             graph=self._graph,
             plan=keep_testbed(replace(self._plan, memory=memory), [device.info for device in self._devices]),
             devices=self._devices,
-            script=tuple(call for call, _ in self._script),
-            labels=tuple(label for _, label in self._script),
+            entries=tuple(self._script),
             opening=tuple(call for call, _ in opening),
             closing=tuple(self._release(action)[0] for action in self._schedule.closing),
             placement=self._placement,
             loose=self._loose,
             held=tuple(self._held.values()),
-            keep=tuple(self._keep),
-            launch_count=self._launch_count,
+            launches=tuple(self._launches),
             weight_bytes=weights,
             after_first=partial(_keep_for_later, self._devices, self._weights),
             signals=self._signals,
@@ -200,13 +193,11 @@ class _Compiler:
             going_on: Those that have something to do afterwards.
         """
         assert self._signals is not None
-        self._meeting_count += 1
+        number = next(self._meeting_numbers)
         for device in self._start_order:
             others = {*awaited} - {device} if device in going_on else set()
             if others or device in awaited:
-                call = self._signals.bind(
-                    device, number=self._meeting_count, says=device in awaited, awaited=others
-                )
+                call = self._signals.bind(device, number=number, says=device in awaited, awaited=others)
                 self._pending[device].append((call, Label(kind=EventKind.MEET, device=device)))
             self._feed(device)
 
@@ -220,9 +211,8 @@ class _Compiler:
         """Lay out a step of the host; devices work meanwhile at what they have."""
         self._meet()
         nodes = [self._graph.nodes_by_name[name] for name in step_nodes(self._plan.steps[action.step])]
-        call = prepare_call(
-            nodes, self._graph, sessions=self._hosts, storages=self._placement.hosts, loose=self._loose
-        )
+        hosts = self._placement.hosts
+        call = prepare_call(nodes, self._graph, sessions=self._hosts, storages=hosts, loose=self._loose)
         self._script.append((call, Label(kind=EventKind.HOST, device=HOST, name=nodes[0].name)))
 
     def _copy(self, transfer: Transfer) -> None:
@@ -246,13 +236,12 @@ class _Compiler:
 
     def _hold(self, action: Map) -> Entry:
         storage = self._placement.shared(action.tensor, action.device)
-        held = HeldRegion(
+        held = self._held[action] = HeldRegion(
             device=self._devices[action.device],
             storage=storage,
             region=action.region,
             is_written=action.is_written,
         )
-        self._held[action] = held
         return held.map, Label(kind=EventKind.MAP, device=action.device, name=action.tensor)
 
     def _release(self, action: Unmap) -> Entry:
@@ -262,48 +251,44 @@ class _Compiler:
     def _bind_node(self, action: Launch) -> None:
         node = self._graph.nodes_by_name[action.node]
         info = self._devices[action.device].info
-        boxes = Boxes.of([action.region])
-        label = Label(
-            kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=self._find_parts(action)
-        )
+        parts = self._find_parts(action)
+        label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=parts)
         if isinstance(node.op, Concat) and self._has_inside(node.op, action):
-            for batch in concat_batches(node, self._graph, boxes, info):
-                storages = self._buffers(action, batch.tensors)
-                if not _moves_nothing(batch.tensors, storages):
+            for batch in concat_batches(node, self._graph, Boxes.of([action.region]), info):
+                if not self._moves_nothing(action, batch.tensors):
+                    storages = [self._find_buffer(action, arg) for arg in batch.tensors]
                     self._bind(batch, storages, COPY_ROW.source, {}, label)
             return
         work = self._work[action]
         row, parameters = work.selection.implementation, work.selection.parameters
         for batch in work.batches:
-            self._bind(batch, self._operands(action, batch), row.source, parameters, label)
+            operands = [self._find_operand(action, arg) for arg in batch.tensors]
+            self._bind(batch, operands, row.source, parameters, label)
 
     def _has_inside(self, op: Concat, action: Launch) -> bool:
         """Return whether some inputs of a concatenation lie where they are concatenated."""
         node = self._graph.nodes_by_name[action.node]
         parts = iterate_parts(op, node, self._graph, Boxes.of([action.region]))
-        tensors = ((part.dst, part.src) for part in parts)
-        return any(_moves_nothing(pair, self._buffers(action, pair)) for pair in tensors)
+        return any(self._moves_nothing(action, (part.dst, part.src)) for part in parts)
+
+    def _moves_nothing(self, action: Launch, tensors: Sequence[TensorArg]) -> bool:
+        """Return whether a copy's source lies where it would be copied to."""
+        target, source = (tensor_arguments(arg, self._find_buffer(action, arg)) for arg in tensors)
+        return target == source
 
     def _find_parts(self, action: Launch) -> tuple[tuple[str, float], ...]:
         """Return the nodes of a launch with their shares of its operations; nothing for a single one."""
-        firsts = self._fusions.get(action)
-        if firsts is None:
+        if action not in self._fusions:
             return ()
-        launches = (*reversed(firsts), action)
+        launches = (*reversed(self._fusions[action]), action)
         flops = [max(1, sum(int(one.flops[0]) for one in self._alone[each].batches)) for each in launches]
         return tuple((each.node, own / sum(flops)) for each, own in zip(launches, flops, strict=True))
 
-    def _operands(self, action: Launch, batch: LaunchBatch) -> list[Storage | ImageStorage]:
-        return [self._find_image(action, arg) or self._find_buffer(action, arg) for arg in batch.tensors]
-
-    def _find_image(self, action: Launch, arg: TensorArg) -> ImageStorage | None:
+    def _find_operand(self, action: Launch, arg: TensorArg) -> Storage | ImageStorage:
         if arg.image is None:
-            return None
+            return self._find_buffer(action, arg)
         place = self._image_plan.places[action, arg.name]
         return ImageStorage(region=place.region, image=self._images[action.device][place.image])
-
-    def _buffers(self, action: Launch, tensors: Sequence[TensorArg]) -> list[Storage]:
-        return [self._find_buffer(action, arg) for arg in tensors]
 
     def _find_buffer(self, action: Launch, arg: TensorArg) -> Storage:
         device, output = action.device, self._graph.nodes_by_name[action.node].output
@@ -343,8 +328,6 @@ class _Compiler:
         label: Label,
     ) -> None:
         """Bind one kernel: the first candidate of ``batch`` with every argument fixed."""
-        if 0 in batch.global_size[0]:
-            return
         owner = self._devices[label.device]
 
         def find_panels(packed: PackedArg, begin: int, end: int) -> Any:
@@ -355,20 +338,10 @@ class _Compiler:
         )
         if launch is None:
             return
-        if batch.scratch is not None and launch.scratch_position is not None:
-            self._scratches[label.device].request(
-                launch.kernel, launch.scratch_position, int(batch.scratch[0])
-            )
-        self._keep.append(launch)
-        self._launch_count += 1
+        if batch.scratch is not None:
+            self._scratches[label.device].request(launch, int(batch.scratch[0]))
+        self._launches.append(launch)
         self._pending[label.device].append((launch.enqueue, label))
-
-
-def _find_ends(actions: Sequence[Action]) -> dict[int, int]:
-    """Return by device the place of the last thing that it does."""
-    return {
-        action.device: place for place, action in enumerate(actions) if isinstance(action, Launch | Publish)
-    }
 
 
 def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
@@ -376,9 +349,3 @@ def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
     for device in devices:
         device.store_programs()
     weights.store()
-
-
-def _moves_nothing(tensors: Sequence[TensorArg], storages: Sequence[Storage]) -> bool:
-    """Return whether a copy's source lies where it would be copied to."""
-    target, source = map(tensor_arguments, tensors, storages)
-    return target == source

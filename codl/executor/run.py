@@ -6,12 +6,13 @@ from typing import Any
 
 from codl.devices.boundary import at_work
 from codl.devices.forks import check_not_lost, keep_in_children
+from codl.devices.launch import BoundLaunch
 from codl.devices.mapping import HeldRegion
 from codl.devices.opencl import Device
 from codl.devices.signals import Signals
 from codl.executor.copies import prepare_read, prepare_write
 from codl.executor.placement import Placement
-from codl.executor.trace import Entry, Label, Trace, play_traced
+from codl.executor.trace import Entry, Trace, play_traced
 from codl.ir.graph import Graph
 from codl.plan.steps import Plan
 
@@ -25,27 +26,27 @@ class Executable:
         graph: Graph,
         plan: Plan,
         devices: Sequence[Device],
-        script: tuple[Callable[[], object], ...],
-        labels: tuple[Label | None, ...],
+        entries: tuple[Entry, ...],
         opening: tuple[Callable[[], object], ...],
         closing: tuple[Callable[[], object], ...],
         placement: Placement,
         loose: dict[str, Any],
         held: tuple[HeldRegion, ...],
-        keep: tuple[Any, ...],
-        launch_count: int,
+        launches: tuple[BoundLaunch, ...],
         weight_bytes: Mapping[str, int],
         after_first: Callable[[], None],
         signals: Signals | None = None,
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
-        self.launch_count = launch_count
+        self.entries = entries
+        """What a run does between its inputs and its outputs, for those who look at single calls."""
+        self.launch_count = len(launches)
         """Kernels enqueued by one run, over all devices."""
         self.activation_bytes = placement.count_bytes()
         """Planned memory of activations by device name; `shared` is what coherent devices share."""
         self.weight_bytes = dict(weight_bytes)
         """Constants by device name, packed as its kernels read them."""
-        self._script, self._labels = script, labels
+        self._script = tuple(call for call, _ in entries)
         self._opening, self._closing = opening, closing
         self._placement = placement
         self._subject = f"run on {', '.join(plan.devices)}"
@@ -54,11 +55,11 @@ class Executable:
         inputs, outputs = self._on_devices(graph.inputs), self._on_devices(graph.outputs)
         self._inputs = {name: prepare_write(placement.hosts[name].view()) for name in inputs}
         self._outputs = {name: prepare_read(placement.hosts[name].view()) for name in outputs}
-        self._held, self._keep = held, keep
+        self._held, self._launches = held, launches
         self._signals = signals
         self._turn: AbstractContextManager[object] = nullcontext() if signals is None else signals.turn
         self._after_first: Callable[[], None] | None = after_first
-        self._needed: tuple[str, ...] = self.plan.devices if launch_count else ()
+        self._needed: tuple[str, ...] = self.plan.devices if launches else ()
         keep_in_children(self)
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,11 +81,6 @@ class Executable:
         self._keep_what_was_made()
         return outputs
 
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """What a run does between its inputs and its outputs, for those who look at single calls."""
-        return tuple(zip(self._script, self._labels, strict=True))
-
     def run_traced(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], Trace]:
         """Return what `run` does, and when each launch, copy and wait took place.
 
@@ -94,7 +90,7 @@ class Executable:
         check_not_lost(self._needed)
         with self._turn, self._at_work():
             self._take(feeds)
-            trace = play_traced(self._script, self._labels, [device.info.name for device in self.devices])
+            trace = play_traced(self.entries, [device.info.name for device in self.devices])
             outputs = self._give()
         self._keep_what_was_made()
         return outputs, trace

@@ -3,6 +3,7 @@
 from typing import Any
 
 from codl.devices.boundary import driver_calls
+from codl.devices.launch import BoundLaunch
 from codl.devices.memory import allocate_own
 from codl.devices.opencl import Device
 
@@ -12,13 +13,13 @@ class Scratch:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._requests: list[tuple[Any, int]] = []
+        self._requests: list[BoundLaunch] = []
         self.floats = 0
         """What the most demanding launch takes."""
 
-    def request(self, kernel: Any, position: int, floats: int) -> None:
-        """Note that a kernel takes so many floats as its argument at ``position``."""
-        self._requests.append((kernel, position))
+    def request(self, launch: BoundLaunch, floats: int) -> None:
+        """Note that a launch takes so many floats of scratch memory."""
+        self._requests.append(launch)
         self.floats = max(self.floats, floats)
 
     def bind(self) -> Any:
@@ -29,6 +30,6 @@ class Scratch:
         """
         buffer = allocate_own(self._device, self.floats)
         with driver_calls(self._device.info.name, "driver refused scratch memory"):
-            for kernel, position in self._requests:
-                kernel.set_arg(position, buffer)
+            for launch in self._requests:
+                launch.kernel.set_arg(launch.scratch_position, buffer)
         return buffer

@@ -95,16 +95,13 @@ _Played = tuple[Label, float, float, Any]
 """What was called, when, how long the call took, both in us, and what it returned."""
 
 
-def play_traced(
-    script: Sequence[Callable[[], object]], labels: Sequence[Label | None], devices: Sequence[str]
-) -> Trace:
-    """Return the trace of one run of a script.
+def play_traced(entries: Sequence[Entry], devices: Sequence[str]) -> Trace:
+    """Return the trace of one run of prepared calls.
 
     Kernels are timed by their own device, everything else by the host.
 
     Args:
-        script: Prepared calls; those of kernels return their event, of a queue with profiling.
-        labels: What each call does; None for one that is not worth an event.
+        entries: The calls; those of kernels return their event, of a queue with profiling.
         devices: Names of the plan's devices.
 
     Raises:
@@ -112,7 +109,7 @@ def play_traced(
     """
     played: list[_Played] = []
     begin_us = _now_us()
-    for call, label in zip(script, labels, strict=True):
+    for call, label in entries:
         start_us = _now_us()
         result = call()
         if label is not None:

@@ -104,9 +104,8 @@ def test_a_run_that_fails_leaves_nobody_waiting(signallers: tuple[Device, ...]) 
     executable = compile_plan(graph, plan_even(graph, devices=DEVICES, max_chain_length=2), signallers)
     expected = executable.run(feeds)
     calls = executable._script
-    place = next(
-        place for place, label in enumerate(executable._labels) if label and label.kind is EventKind.MEET
-    )
+    labels = [label for _, label in executable.entries]
+    place = next(place for place, label in enumerate(labels) if label and label.kind is EventKind.MEET)
 
     def fail() -> None:
         raise DeviceError("test: got a failure, expected this one")
