@@ -3,10 +3,12 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from codl.errors import ProfileError
 from codl.files import read_text
 
 try:
@@ -97,6 +99,47 @@ class Journal:
         size = os.fstat(self._descriptor).st_size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")
+
+
+class ExplainedJournal(Journal):
+    """A journal of measurements whose errors say what users can do; arguments as of `Journal`.
+
+    Raises:
+        ProfileError: Another process has it open, or it cannot be written.
+    """
+
+    busy: ClassVar[str]
+    """What to say where another process has it open."""
+    failed: ClassVar[str]
+    """What to say where it cannot be read or written, with the place of the `problem`."""
+
+    def __init__(self, path: Path, *, sync_every: int = 1) -> None:
+        with self._explained(path):
+            super().__init__(path, sync_every=sync_every)
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """Write one line; see `Journal`."""
+        with self._explained(self.path):
+            super().append(values)
+
+    def close(self) -> None:
+        """Synchronise and close; see `Journal`."""
+        with self._explained(self.path):
+            super().close()
+
+    def lines(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what the lines say, oldest first; a line that is none, or torn, is left out."""
+        with self._explained(self.path):
+            yield from read_journal(self.path)
+
+    @contextmanager
+    def _explained(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except BlockingIOError as error:
+            raise ProfileError(f"{path}: {self.busy}") from error
+        except OSError as error:
+            raise ProfileError(f"{path}: {self.failed.format(problem=error.strerror or error)}") from error
 
 
 def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:

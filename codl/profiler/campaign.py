@@ -16,7 +16,6 @@ from codl.latency.profile import MEMORY, DeviceProfile, Neighbour
 from codl.profiler.fit import fit_rows
 from codl.profiler.log import History, SampleLog, read_log
 from codl.profiler.overheads import measure_copies, measure_launches, measure_maps
-from codl.profiler.placing import place_constants
 from codl.profiler.sampler import STREAM_BYTES, Sampler, Task
 from codl.profiler.samples import find_repeatability, keep_valid, restore_case
 from codl.profiler.shared_cache import measure_shared_cache
@@ -88,10 +87,10 @@ class Campaign:
         sharing = measure_copies(self.device) | measure_maps(self.device)
         sampler = Sampler(self.device)
         for sample in sampler.measure(self._iterate_tasks()):
-            self._log.append(sample)
+            self._log.add(sample)
             self._samples.append(sample)
         overheads.append(measure_launches(self.device))
-        self._log.append_end()
+        self._log.add_end()
         references = sampler.find_references_us()
         profile = DeviceProfile(
             info=self.device.info,
@@ -124,9 +123,7 @@ class Campaign:
             if case.key not in done:
                 done.add(case.key)
                 self._report("workload", self._used())
-                yield Task(
-                    case=place_constants(case, self.device.info, shared_cache_bytes=self._shared_cache_bytes)
-                )
+                yield Task(case=case.place_constants(self.device.info, self._shared_cache_bytes))
         yield from self._iterate_again()
 
     def _iterate_again(self) -> Iterator[Task]:

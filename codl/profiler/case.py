@@ -1,8 +1,9 @@
 """What is measured: one operator, the kernel that computes it, and which part of its output."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2s
 from itertools import cycle, islice
 from typing import Any
 
@@ -21,6 +22,8 @@ from codl.ir.regions import Boxes, Region, input_regions
 from codl.latency.features import count_constants
 from codl.machine import DeviceInfo
 
+_NEAR_SHARE = 3
+"""Constants are near up to the shared cache over this: what is moved beside them wants some of it, too."""
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 4
 """A reading plays a case for about this long: the clocks of devices tick in us."""
 
@@ -78,6 +81,37 @@ class Case:
             needs.update(zip(node.inputs, regions, strict=True))
         return needs
 
+    def describe(self, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
+        """Return the launches that compute the case."""
+        row, parameters = self.selection.implementation, self.selection.parameters
+        return row.describe(self.node, self.graph, Boxes.of([self.region]), info, parameters)
+
+    def count_constant_bytes(self, info: DeviceInfo) -> float:
+        """Return how many bytes of packed constants are read, those apart that no kernel packs."""
+        return float(sum(count_constants(batch)[0] for batch in self.describe(info)))
+
+    def count_memory_bytes(self, info: DeviceInfo) -> float:
+        """Return about how many of the bytes read and written pass between caches and memory."""
+        moved = float(sum(one.read_bytes[0] + one.written_bytes[0] for one in self.describe(info)))
+        constants = self.count_constant_bytes(info) if self.are_constants_far else 0.0
+        return max(constants, moved - CACHED_BYTES)
+
+    def place_constants(self, info: DeviceInfo, shared_cache_bytes: int) -> "Case":
+        """Return the case with its constants far, where no cache has room for them, else every other time.
+
+        Which ones is decided by the case itself, so that a profiler that is started again asks for the same.
+
+        Args:
+            info: The device.
+            shared_cache_bytes: What a cache that cores share keeps; where that is 0, memory is as fast, and
+                all are near.
+        """
+        constants = self.count_constant_bytes(info)
+        if not constants or not shared_cache_bytes:
+            return self
+        is_drawn = bool(blake2s(self.key.encode()).digest()[0] % 2)
+        return replace(self, are_constants_far=is_drawn or constants * _NEAR_SHARE > shared_cache_bytes)
+
 
 class PreparedCase:
     """A case bound to a device, its operands in memory; it runs as often as it is asked to.
@@ -91,7 +125,7 @@ class PreparedCase:
         stopwatch: What times it, on which device.
         sweep: Enqueues something that fills the caches with other data.
         pool: Where its weights are.
-        activations: Where its activations are; by default in memory of their own.
+        activations: Where its activations are.
         places: Places for its operands, which plays take in turn: where they lie to each other in a network
             nobody knows.
 
@@ -107,24 +141,19 @@ class PreparedCase:
         sweep: Call,
         pool: ConstantPool,
         *,
-        activations: ActivationPool | None = None,
-        places: int = 1,
+        activations: ActivationPool,
+        places: int,
     ) -> None:
         self.case = case
         self._stopwatch, self._device, self._pool = stopwatch, stopwatch.device, pool
-        self._activations = activations or ActivationPool(self._device, least_floats=0)
+        self._activations = activations
         self._keep: list[Any] = []
         """Pools may grow under those who use them."""
         self._plays = 1
         self._sweep = sweep
-        self._batches, self._needs = _describe(case, self._device.info), case.find_needs()
+        self._batches, self._needs = case.describe(self._device.info), case.find_needs()
         self._places = tuple(self._prepare(sweep) for _ in range(places))
         self._turns = cycle(self._places)
-
-    @property
-    def enqueues(self) -> Sequence[Call]:
-        """What enqueues its kernels, one call each, and nothing else."""
-        return self._places[0].launches
 
     def run(self) -> float:
         """Run it once in each place and return how long its kernels took at best, in seconds."""
@@ -193,24 +222,3 @@ class PreparedCase:
             reads.append(prepare_read(self._device, taken[0], floats))
         self._keep.append(taken)
         return taken
-
-
-def count_memory_bytes(case: Case, info: DeviceInfo) -> float:
-    """Return about how many bytes of what a case reads and writes pass between caches and memory."""
-    batches = _describe(case, info)
-    moved = float(sum(batch.read_bytes[0] + batch.written_bytes[0] for batch in batches))
-    return max(_sum_constants(batches) if case.are_constants_far else 0.0, moved - CACHED_BYTES)
-
-
-def count_constant_bytes(case: Case, info: DeviceInfo) -> float:
-    """Return how many bytes of packed constants a case reads, those apart that no kernel packs."""
-    return _sum_constants(_describe(case, info))
-
-
-def _sum_constants(batches: Sequence[LaunchBatch]) -> float:
-    return float(sum(count_constants(batch)[0] for batch in batches))
-
-
-def _describe(case: Case, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
-    row, parameters = case.selection.implementation, case.selection.parameters
-    return row.describe(case.node, case.graph, Boxes.of([case.region]), info, parameters)

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from codl.cache.journal import Journal, read_journal
+from codl.cache.journal import ExplainedJournal, read_journal
 from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
 
@@ -59,59 +58,36 @@ class History:
     """When each complete campaign ended, in seconds of the Unix epoch."""
 
 
-class SampleLog:
+class SampleLog(ExplainedJournal):
     """The samples of one device, open for appending by one process at a time; a context manager.
 
     Raises:
         ProfileError: Another process has it open, or it cannot be written.
     """
 
+    busy = (
+        "got another profiler at work, expected to be alone; wait for it, or end it: what it has measured is "
+        "kept"
+    )
+    failed = (
+        "cannot write ({problem}), expected room for samples; free space or set CODL_CACHE_DIR, then run "
+        "`codl profile` again: what was measured so far is kept"
+    )
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        with self._explained():
-            self._journal = Journal(path, sync_every=_SYNC_EVERY)
+        super().__init__(path, sync_every=_SYNC_EVERY)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Synchronise and close."""
-        with self._explained():
-            self._journal.close()
-
-    def append(self, sample: Sample) -> None:
+    def add(self, sample: Sample) -> None:
         """Add a sample.
 
         Raises:
             ProfileError: The disk is full or the file cannot be written.
         """
-        with self._explained():
-            self._journal.append({"sample": asdict(sample)})
+        self.append({"sample": asdict(sample)})
 
-    def append_end(self) -> None:
+    def add_end(self) -> None:
         """Add that a campaign is complete."""
-        with self._explained():
-            self._journal.append({"end": time.time()})
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except BlockingIOError as error:
-            raise ProfileError(
-                f"{self.path}: got another profiler at work, expected to be alone; wait for it, or end it: "
-                "what it has measured is kept"
-            ) from error
-        except OSError as error:
-            raise ProfileError(
-                f"{self.path}: cannot write ({error.strerror or error}), expected room for samples; free "
-                "space or set CODL_CACHE_DIR, then run `codl profile` again: what was measured so far is kept"
-            ) from error
+        self.append({"end": time.time()})
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from codl.devices.stopwatch import Stopwatch
 from codl.errors import BuildError
 from codl.latency.profile import COMPUTE, MEMORY
 from codl.machine import DeviceKind
-from codl.profiler.case import Case, PreparedCase, count_memory_bytes
+from codl.profiler.case import Case, PreparedCase
 from codl.profiler.log import Sample
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 24
@@ -91,7 +91,7 @@ def measure_references(device: Device) -> dict[str, float]:
     with attentive_host():
         while len(rounds) < _FIRST_ROUNDS and (not rounds or time.monotonic() < end):
             rounds.append(references.read())
-    return {name: float(np.median([one[name] for one in rounds])) * _US for name in references.calls}
+    return {name: seconds * _US for name, seconds in _find_medians(rounds).items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class _Entry:
     task: Task
     prepared: PreparedCase
     memory_bytes: float
-    """As `count_memory_bytes` says."""
+    """As the case counts them."""
     ratios: list[dict[str, float]] = field(default_factory=list)
     """By round, its time over that of each reference in the same round."""
 
@@ -158,8 +158,8 @@ class Sampler:
 
     def find_references_us(self) -> dict[str, float]:
         """Return the medians over all rounds of what the references take, in us."""
-        rounds = self._read or [self._references.read()]
-        return {name: float(np.median([one[name] for one in rounds])) * _US for name in rounds[0]}
+        medians = _find_medians(self._read or [self._references.read()])
+        return {name: seconds * _US for name, seconds in medians.items()}
 
     def _admit(self, tasks: Iterator[Task], entries: list[_Entry]) -> None:
         size = sum(entry.task.case.size_bytes for entry in entries)
@@ -176,7 +176,7 @@ class Sampler:
                     places=_PLACES,
                 )
                 prepared.run()  # drivers compile at the first launch
-                entries.append(_Entry(task, prepared, count_memory_bytes(task.case, self._device.info)))
+                entries.append(_Entry(task, prepared, task.case.count_memory_bytes(self._device.info)))
                 size += task.case.size_bytes
 
     def _play_round(self, entries: Sequence[_Entry]) -> None:
@@ -188,16 +188,14 @@ class Sampler:
                     references.append(self._references.read())
                 seconds.append(entry.prepared.read())
             references.append(self._references.read())
-        medians = {
-            name: float(np.median([one[name] for one in references])) for name in self._references.calls
-        }
+        medians = _find_medians(references)
         self._read.append(medians)
         for entry, own in zip(entries, seconds, strict=True):
             entry.ratios.append({name: own / taken for name, taken in medians.items()})
 
     def _make_sample(self, entry: _Entry) -> Sample:
         case = entry.task.case
-        ratios = {name: float(np.median([one[name] for one in entry.ratios])) for name in entry.ratios[0]}
+        ratios = _find_medians(entry.ratios)
         streamed = entry.memory_bytes / STREAM_BYTES / max(ratios[MEMORY], 1e-9)
         return Sample(
             key=case.key,
@@ -215,6 +213,11 @@ class Sampler:
             repeat_of=entry.task.repeat_of,
             are_constants_far=case.are_constants_far,
         )
+
+
+def _find_medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the median of each of some values over all rounds."""
+    return {name: float(np.median([one[name] for one in rounds])) for name in rounds[0]}
 
 
 def count_walk(memory_bytes: float) -> int:

@@ -17,14 +17,13 @@ _HALF_MISSED = 1.5
 """Walks so many times as long as a cache holds miss it half of the time, see `Predictor.find_far_share`."""
 
 
-def measure_shared_cache(device: Device, *, looks: int = _LOOKS) -> int:
+def measure_shared_cache(device: Device) -> int:
     """Return how many bytes a cache keeps from one walk to the next, 0 where memory is as fast.
 
     What other programs leave of a cache that cores share counts, not its size.
 
     Args:
         device: The device.
-        looks: Of which the median counts.
 
     Raises:
         DeviceError: The driver refused memory.
@@ -39,7 +38,7 @@ def measure_shared_cache(device: Device, *, looks: int = _LOOKS) -> int:
     buffer = timed.allocate(round_read(timed, sizes[-1] // FLOAT_BYTES))
     timed.fill(buffer, 1.0)
     calls = [prepare_read(timed, buffer, size // FLOAT_BYTES) for size in sizes]
-    timed_walks = [[stopwatch.time([call], before=[call]) for call in calls] for _ in range(looks)]
+    timed_walks = [[stopwatch.time([call], before=[call]) for call in calls] for _ in range(_LOOKS)]
     rates = np.array(sizes) / np.maximum(np.median(timed_walks, axis=0), 1e-9)
     if rates[0] < _LEAST_GAIN * rates[-1]:
         return 0

@@ -156,13 +156,13 @@ def _weigh(shares: Sequence[float], networks: int) -> float:
     return max(mean, _PEAK_WEIGHT * max(shares, default=0.0), _LEAST_WEIGHT)
 
 
-def iterate_row(work: RowWork, info: DeviceInfo, *, seed: int = 0) -> Iterator[Case]:
+def iterate_row(work: RowWork, info: DeviceInfo) -> Iterator[Case]:
     """Yield the cases of one row for ever, each kind in turn, first of all some of its leading layers.
 
     Later no layer comes twice before all came once; whole ones come in the order of what networks spend on
     them, so that as much of each network as may be is known by itself.
     """
-    rng = np.random.default_rng([seed, *work.row.name.encode()])
+    rng = np.random.default_rng([0, *work.row.name.encode()])
     some = FIRST_CASES // 2
     wholes = chain(
         islice(_cycle(work.leading, rng, spread_first=True), some),

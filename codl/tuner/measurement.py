@@ -1,15 +1,11 @@
 """What was measured, as lines of a log that only grows: a tuner that is killed loses one line at most."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from sys import float_info
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from codl.cache.journal import Journal, read_journal
-from codl.errors import ProfileError
+from codl.cache.journal import ExplainedJournal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +36,7 @@ class Measurement:
         )
 
 
-class MeasurementLog:
+class MeasurementLog(ExplainedJournal):
     """A journal of measurements, written by one tuner at a time; a context manager.
 
     Args:
@@ -50,37 +46,23 @@ class MeasurementLog:
         ProfileError: Another tuner has it open, or it cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with self._explained():
-            self._journal = Journal(path)
+    busy = "got a log that another `codl tune` writes, expected to be alone; wait until it is done, or end it"
+    failed = (
+        "got {problem}, expected a log that can be written; free or unlock its disk, or set CODL_CACHE_DIR; "
+        "what was measured before is kept"
+    )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._explained():
-            self._journal.close()
-
-    def append(self, what: str, values: Mapping[str, Any]) -> None:
+    def note(self, what: str, values: Mapping[str, Any]) -> None:
         """Write one line and wait until it is on the disk.
 
         Raises:
             ProfileError: It cannot be written.
         """
-        with self._explained():
-            self._journal.append({"what": what, **values})
+        self.append({"what": what, **values})
 
     def add(self, measurement: Measurement) -> None:
         """Write a measurement."""
-        self.append("measurement", asdict(measurement))
-
-    def lines(self) -> Iterator[Mapping[str, Any]]:
-        """Yield what the lines say; a line that is none, or torn, is left out."""
-        with self._explained():
-            yield from read_journal(self.path)
+        self.note("measurement", asdict(measurement))
 
     def measurements(self) -> Iterator[Measurement]:
         """Yield every measurement so far, oldest first."""
@@ -89,21 +71,6 @@ class MeasurementLog:
                 found = read_measurement(values)
                 if found is not None:
                     yield found
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except BlockingIOError as error:
-            raise ProfileError(
-                f"{self.path}: got a log that another `codl tune` writes, expected to be alone; "
-                "wait until it is done, or end it"
-            ) from error
-        except OSError as error:
-            raise ProfileError(
-                f"{self.path}: got {error.strerror or error}, expected a log that can be written; "
-                "free or unlock its disk, or set CODL_CACHE_DIR; what was measured before is kept"
-            ) from error
 
 
 def read_measurement(values: Mapping[str, Any]) -> Measurement | None:

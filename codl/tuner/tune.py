@@ -190,7 +190,7 @@ class _Tuner:
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         self._open_bench().count_win(entry.implementation, entry.parameters)
-        self._log.append("result", {"entry": entry_to_json(entry), "rows": rows})
+        self._log.note("result", {"entry": entry_to_json(entry), "rows": rows})
         self._entries[shape.key] = entry
         self._device.store_programs(only_quickly=True)
         database = KernelDatabase(entries=self._entries)
@@ -206,7 +206,7 @@ class _Tuner:
             for entry in self._entries.values():
                 self._bench.count_win(entry.implementation, entry.parameters)
             peaks = self._bench.peaks
-            self._log.append(
+            self._log.note(
                 "peaks",
                 {
                     "driver_version": self._device.info.driver_version,
@@ -219,7 +219,7 @@ class _Tuner:
 
     def _record_loop(self, loop: Loop, share: float) -> None:
         values = {"loop": loop.source, "depth": loop.depth, "parameters": dict(loop.parameters)}
-        self._log.append("loop", {**values, "digest": self._digest_loop(loop.source), "share": share})
+        self._log.note("loop", {**values, "digest": self._digest_loop(loop.source), "share": share})
 
     def _digest_loop(self, source: str) -> str:
         """Return what a loop's rate hangs on: its source, the driver's version."""

@@ -130,7 +130,7 @@ def test_changed_kernels_samples_are_not_used(measured: tuple[Outcome, Path], tm
     changed = tmp_path / "samples.jsonl"
     with SampleLog(changed) as log:
         for one in read_log(path).samples:
-            log.append(replace(one, digest="of another kernel"))
+            log.add(replace(one, digest="of another kernel"))
 
     assert keep_valid(read_log(changed).samples, CATALOG) == []
     assert keep_valid(read_log(path).samples, CATALOG) == read_log(path).samples

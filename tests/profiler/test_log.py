@@ -30,7 +30,7 @@ def sample(key: str = "a") -> Sample:
 def write(path: Path, *keys: str) -> None:
     with SampleLog(path) as log:
         for key in keys:
-            log.append(sample(key))
+            log.add(sample(key))
 
 
 def test_samples_survive(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_samples_survive(tmp_path: Path) -> None:
 def test_end_of_a_campaign_survives(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     with SampleLog(path) as log:
-        log.append_end()
+        log.add_end()
 
     history = read_log(path)
 
@@ -101,7 +101,7 @@ def test_second_profiler_is_told(tmp_path: Path) -> None:
         f"from pathlib import Path; from codl.profiler.log import SampleLog; SampleLog(Path({str(path)!r}))"
     )
     with SampleLog(path) as log:
-        log.append(sample())
+        log.add(sample())
         done = run_python("-W", "ignore", "-c", code)
 
     assert done.returncode != 0
@@ -118,7 +118,7 @@ def test_full_disk_is_told(tmp_path: Path) -> None:
         pytest.raises(ProfileError, match=r"cannot write \(No space left.*free space"),
         SampleLog(path) as log,
     ):
-        log.append(sample())
+        log.add(sample())
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")

@@ -8,8 +8,7 @@ from codl.catalog.choose import choose
 from codl.catalog.layers import Layer
 from codl.ir.ops import Conv2d, Pool2d, PoolKind
 from codl.ir.regions import Region
-from codl.profiler.case import Case, count_constant_bytes, count_memory_bytes
-from codl.profiler.placing import place_constants
+from codl.profiler.case import Case
 from codl.profiler.sampler import count_walk
 from tests.catalog.nodes import device_info
 
@@ -35,36 +34,36 @@ POOL = Layer(
 
 def test_every_other_case_is_far_and_always_the_same_ones() -> None:
     cases = [make_case(64, end=end) for end in range(1, 65)]
-    placed = [place_constants(case, INFO, shared_cache_bytes=1 << 24) for case in cases]
+    placed = [case.place_constants(INFO, 1 << 24) for case in cases]
     far = [case.are_constants_far for case in placed]
     assert 16 <= sum(far) <= 48
-    assert placed == [place_constants(case, INFO, shared_cache_bytes=1 << 24) for case in cases]
+    assert placed == [case.place_constants(INFO, 1 << 24) for case in cases]
     assert len({case.key for case in (*cases, *placed)}) == len(cases) + sum(far)
 
 
 @pytest.mark.parametrize("end", [256, 500, 512])
 def test_more_than_a_cache_has_room_for_is_far(end: int) -> None:
     case = make_case(512, end=end)
-    assert place_constants(case, INFO, shared_cache_bytes=1 << 20).are_constants_far
-    assert not place_constants(case, INFO, shared_cache_bytes=0).are_constants_far
+    assert case.place_constants(INFO, 1 << 20).are_constants_far
+    assert not case.place_constants(INFO, 0).are_constants_far
 
 
 def test_what_has_no_packed_constants_is_never_far() -> None:
     graph = POOL.make_graph()
     case = Case(layer=POOL, selection=choose(graph.nodes[-1], graph, INFO), region=Region.whole(POOL.output))
-    assert count_constant_bytes(case, INFO) == 0
-    assert not place_constants(case, INFO, shared_cache_bytes=1).are_constants_far
+    assert case.count_constant_bytes(INFO) == 0
+    assert not case.place_constants(INFO, 1).are_constants_far
 
 
 def test_slices_count_as_what_they_read() -> None:
     whole, half = make_case(1536), make_case(1536, end=768)
-    assert count_constant_bytes(whole, INFO) == pytest.approx(2 * count_constant_bytes(half, INFO), rel=0.1)
+    assert whole.count_constant_bytes(INFO) == pytest.approx(2 * half.count_constant_bytes(INFO), rel=0.1)
 
 
 def test_far_constants_are_walked_through_the_further_the_more_they_are() -> None:
     sizes = (64, 512, 1536)
     far = [replace(make_case(channels), are_constants_far=True) for channels in sizes]
 
-    few, more, most = (count_walk(count_memory_bytes(case, INFO)) for case in far)
+    few, more, most = (count_walk(case.count_memory_bytes(INFO)) for case in far)
 
-    assert few == count_walk(count_memory_bytes(make_case(1536), INFO)) == 0 < more < most
+    assert few == count_walk(make_case(1536).count_memory_bytes(INFO)) == 0 < more < most

@@ -28,7 +28,7 @@ def test_measurements_come_back_in_order(tmp_path: Path) -> None:
     other = Measurement(**{**asdict(ONE), "ratio": None, "error": "no such kernel"})
     with MeasurementLog(path) as log:
         log.add(ONE)
-        log.append("peaks", {"flops": 1})
+        log.note("peaks", {"flops": 1})
     with MeasurementLog(path) as log:
         log.add(other)
         assert list(log.measurements()) == [ONE, other]
