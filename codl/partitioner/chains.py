@@ -22,7 +22,7 @@ class Reading:
     high: Ints
     """[candidate, device]; 0 where an interval is empty."""
 
-    def choose(self, places: Ints | slice) -> "Reading":
+    def choose(self, places: Ints) -> "Reading":
         """Return the reading of some candidates."""
         return Reading(axis=self.axis, low=self.low[places], high=self.high[places])
 
@@ -55,20 +55,6 @@ class ChainBatch:
     """[candidate] Share of the tail's output that the first device has."""
     least_us: float
     """The least of `span_us`."""
-
-    def choose(self, places: Ints | slice) -> "ChainBatch":
-        """Return some candidates."""
-        return ChainBatch(
-            first=self.first,
-            last=self.last,
-            axis=self.axis,
-            bounds={name: bounds[places] for name, bounds in self.bounds.items()},
-            reads={name: reading.choose(places) for name, reading in self.reads.items()},
-            busy_us=self.busy_us[places],
-            span_us=self.span_us[places],
-            ratios=self.ratios[places],
-            least_us=float(self.span_us[places].min()),
-        )
 
 
 def make_single(graph: Graph, nodes: Sequence[Node], position: int, alone_us: Floats) -> ChainBatch:

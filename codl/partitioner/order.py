@@ -1,6 +1,7 @@
 """The order in which plans are sought: topological, branch after branch, groups of the host at once."""
 
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import HostCall
@@ -21,29 +22,17 @@ def order_units(graph: Graph) -> tuple[Unit, ...]:
     """
     units = _list_units(graph)
     unit_of = {node.name: index for index, unit in enumerate(units) for node in unit.nodes}
-    waits = [0] * len(units)
-    readers: list[list[int]] = [[] for _ in units]
+    sorter: TopologicalSorter[int] = TopologicalSorter()
     for index, unit in enumerate(units):
-        sources = {
-            unit_of[graph.producers[name].name]
-            for node in unit.nodes
-            for name in node.inputs
-            if name in graph.producers
-        } - {index}
-        waits[index] = len(sources)
-        for source in sources:
-            readers[source].append(index)
-    ready = sorted((index for index, count in enumerate(waits) if not count), reverse=True)
-    found = []
+        reads = [name for node in unit.nodes for name in node.inputs if name in graph.producers]
+        sorter.add(index, *{unit_of[graph.producers[name].name] for name in reads} - {index})
+    sorter.prepare()
+    found, ready = [], sorted(sorter.get_ready(), reverse=True)
     while ready:
         index = ready.pop()
         found.append(units[index])
-        freed = []
-        for reader in readers[index]:
-            waits[reader] -= 1
-            if not waits[reader]:
-                freed.append(reader)
-        ready.extend(sorted(freed, reverse=True))
+        sorter.done(index)
+        ready += sorted(sorter.get_ready(), reverse=True)
     return tuple(found)
 
 

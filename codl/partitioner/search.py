@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from codl.ir.graph import Graph
-from codl.partitioner.candidates import choose_cuts
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.dynamic import DynamicProgram
 from codl.partitioner.enumeration import ChainEnumeration
@@ -62,21 +61,6 @@ class Search:
             return [greedy.run(self.chains)]
         limits_us = self._pruning.limits_us if self.chains else {}
         return [way.choices for way in self.program.run(self.heads, limits_us=limits_us, best=most)]
-
-    def list_cuts(self, position: int) -> list[ChainBatch]:
-        """Return the candidates of dynamic programming that begin at a position."""
-        batches = self.heads[position]
-        chosen = choose_cuts(batches, [float("inf")] * len(batches))
-        return [batch.choose(places) for batch, places in zip(batches, chosen, strict=True)]
-
-    def estimate_us(self, choices: Sequence[Choice]) -> float:
-        """Return what dynamic programming takes a whole way to cost, in us: close to its price."""
-        heads = {
-            choice.first: [choice.batch.choose(slice(choice.index, choice.index + 1))]
-            for choice in choices
-            if choice.batch is not None
-        }
-        return self.program.run(heads, best=1)[0].end_us
 
     @cached_property
     def chains(self) -> Mapping[int, Sequence[ChainBatch]]:

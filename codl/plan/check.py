@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from codl.errors import PlanError
 from codl.ir.graph import Graph
 from codl.ir.ops import HostCall
-from codl.plan.residency import find_published, step_nodes
+from codl.plan.residency import connect_nodes, find_published, step_nodes
 from codl.plan.steps import Chain, Host, Plan, Run, Step
 
 
@@ -104,19 +104,9 @@ def _find_host_problems(step: Step, where: str, graph: Graph) -> Iterator[str]:
 
 def _find_chain_problems(step: Chain, where: str, graph: Graph) -> Iterator[str]:
     inside = set(step.nodes)
-    neighbours: dict[str, set[str]] = {name: set() for name in inside}
-    for name in inside:
-        for reader in graph.consumers[graph.nodes_by_name[name].output]:
-            if reader.name in inside:
-                neighbours[name].add(reader.name)
-                neighbours[reader.name].add(name)
-    reached, front = set(), [step.nodes[0]]
-    while front:
-        name = front.pop()
-        if name not in reached:
-            reached.add(name)
-            front.extend(neighbours[name])
-    if lost := sorted(inside - reached):
+    groups = connect_nodes(sorted(inside, key=graph.positions.__getitem__), graph)
+    reached = next(group for group in groups if step.nodes[0] in group)
+    if lost := sorted(inside.difference(reached)):
         yield f"{where}: chain is not connected, {lost[0]!r} shares no tensor with {step.nodes[0]!r}"
     if trespasser := _find_path_outside(inside, graph):
         yield f"{where}: chain is not convex, a path leaves it and re-enters through {trespasser!r}"

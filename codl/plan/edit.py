@@ -8,7 +8,7 @@ from codl.errors import PlanError, suggest
 from codl.ir.graph import Graph
 from codl.ir.regions import find_splittable_axes
 from codl.plan.check import check_plan
-from codl.plan.residency import find_published, step_nodes
+from codl.plan.residency import connect_nodes, find_published, step_nodes
 from codl.plan.steps import Chain, Cut, Host, Plan, Run, Step
 from codl.plan.text import axis_name
 
@@ -130,7 +130,9 @@ def _change_step(step: Step, change: Change, plan: Plan, graph: Graph) -> list[S
         return [changed]
     shares = _find_shares(step, graph)
     parts = (names[:place], names[place + 1 :])
-    before, after = ([_make_chain(piece, step, shares, graph) for piece in _connect(p, graph)] for p in parts)
+    before, after = (
+        [_make_chain(piece, step, shares, graph) for piece in connect_nodes(p, graph)] for p in parts
+    )
     return [*before, changed, *after]
 
 
@@ -163,18 +165,6 @@ def _make_chain(names: Sequence[str], step: Chain, shares: Sequence[float], grap
         bounds = tuple(round(share * length) for share in shares)
         cuts.append(known.get(tensor, Cut(tensor=tensor, axis=step.axis, bounds=bounds)))
     return Chain(nodes=tuple(names), axis=step.axis, cuts=tuple(cuts))
-
-
-def _connect(names: Sequence[str], graph: Graph) -> list[tuple[str, ...]]:
-    """Return nodes in groups that share tensors, each in the order given."""
-    groups: list[set[str]] = []
-    for name in names:
-        node = graph.nodes_by_name[name]
-        near = {graph.producers[t].name for t in graph.activations(node) if t in graph.producers}
-        joined = {name}.union(*(group for group in groups if group & near))
-        groups = [group for group in groups if not group & near]
-        groups.append(joined)
-    return [tuple(name for name in names if name in group) for group in groups]
 
 
 def _parse_axis(text: str, node: str, rank: int) -> int:

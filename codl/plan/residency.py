@@ -42,6 +42,18 @@ def find_published(nodes: Sequence[str], graph: Graph) -> tuple[str, ...]:
     return tuple(published)
 
 
+def connect_nodes(names: Sequence[str], graph: Graph) -> list[tuple[str, ...]]:
+    """Return nodes, given in topological order, in groups that share tensors; each keeps the order."""
+    groups: list[set[str]] = []
+    for name in names:
+        node = graph.nodes_by_name[name]
+        near = {graph.producers[t].name for t in graph.activations(node) if t in graph.producers}
+        joined = {name}.union(*(group for group in groups if group & near))
+        groups = [group for group in groups if not group & near]
+        groups.append(joined)
+    return [tuple(name for name in names if name in group) for group in groups]
+
+
 def find_host_reads(step: Host, graph: Graph) -> tuple[str, ...]:
     """Return the tensors of devices that a step of the host reads whole, each once."""
     names = dict.fromkeys(name for node in step.nodes for name in graph.nodes_by_name[node].inputs)

@@ -24,6 +24,7 @@ from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
 from codl.plan.check import check_plan
+from codl.plan.residency import step_nodes
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.single import plan_single
 from codl.plan.steps import Plan
@@ -188,11 +189,7 @@ def make_feeds(graph: Graph) -> dict[str, Any]:
 
 def list_spans(trace: Trace, plan: Plan) -> list[Span]:
     """Return a trace as spans with their steps, several for a launch of several nodes."""
-    steps = {
-        node: index
-        for index, step in enumerate(plan.steps)
-        for node in ((step.node,) if step.kind == "run" else step.nodes)
-    }
+    steps = {node: index for index, step in enumerate(plan.steps) for node in step_nodes(step)}
     spans = []
     for event in trace.events:
         start_us = event.start_us

@@ -70,63 +70,15 @@ def make_plan(
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: The planner needs profiles that the devices do not have.
     """
-    return rank_plans(
-        graph,
+    request = PlanRequest(
+        devices=tuple(devices),
         planner=planner,
-        devices=devices,
-        ratios=ratios,
+        ratios=None if ratios is None else tuple(ratios),
         max_chain_length=max_chain_length,
-        axes=axes,
-        predictors=predictors,
-        most=1,
-    )[0]
-
-
-def rank_plans(
-    graph: Graph,
-    *,
-    planner: str,
-    devices: Sequence[str],
-    ratios: Sequence[float] | None = None,
-    max_chain_length: int = 8,
-    axes: Sequence[int] | None = None,
-    predictors: Sequence[Predictor] = (),
-    most: int = 3,
-) -> list[Plan]:
-    """Return a planner's plans that are worth a measurement, the best first.
-
-    Arguments are those of `make_plan`, and ``most`` is that of `Planner.rank`.
-    """
-    start = time.perf_counter()
-    known = {predictor.info.name: predictor for predictor in predictors}
-    check_planner(planner, devices, known)
-    method = METHODS.get(planner)
-    if method is not None:
-        chosen = [known[name] for name in devices]
-        made = Planner(
-            graph=graph,
-            predictors=chosen,
-            arrangement=arrange([predictor.info for predictor in chosen]),
-            max_chain_length=max_chain_length,
-            axes=axes,
-        )
-        with _pause_collector():
-            found = made.rank(method, most=most)
-    elif planner == "even":
-        extra: dict[str, Any] = {} if axes is None else {"axes": axes}
-        found = [plan_even(graph, devices=devices, ratios=ratios, max_chain_length=max_chain_length, **extra)]
-    else:
-        device = planner.partition(":")[2]
-        if device not in devices:
-            raise PlanError(
-                f"planner: got {planner!r}, expected 'single:' and one of {', '.join(devices)}"
-                f"{suggest(device, devices)}"
-            )
-        found = [plan_single(graph, device=device, devices=tuple(devices))]
-    if method is None:
-        found = [predict_plan(plan, graph, predictors) for plan in found]
-    taken_ms = (time.perf_counter() - start) * 1e3
-    return [replace(plan, planning_ms=taken_ms) for plan in found]
+        axes=None if axes is None else tuple(axes),
+        predictors=tuple(predictors),
+    )
+    return request.make(graph, most=1)[0]
 
 
 @contextmanager
@@ -263,8 +215,8 @@ class PlanRequest:
         if self.plan is not None:
             return [self.plan]
         if self.planner not in PROFILED:
-            return self._make(graph)
-        return remember_plans(graph, self.tell(), lambda: self._make(graph))
+            return self.make(graph)
+        return remember_plans(graph, self.tell(), lambda: self.make(graph))
 
     def tell(self) -> Mapping[str, Any]:
         """Return all that plans of a graph depend on."""
@@ -280,16 +232,50 @@ class PlanRequest:
             "kernels": {name: repr(database) for name, database in load_databases(infos).items()},
         }
 
-    def _make(self, graph: Graph) -> Sequence[Plan]:
-        return rank_plans(
-            graph,
-            planner=self.planner,
-            devices=self.devices,
-            ratios=self.ratios,
-            max_chain_length=self.max_chain_length,
-            axes=self.axes,
-            predictors=self.predictors,
-        )
+    def make(self, graph: Graph, *, most: int = 3) -> Sequence[Plan]:
+        """Return the planner's plans that are worth a measurement, made anew; errors as in `make_plan`.
+
+        Args:
+            graph: The network.
+            most: As in `Planner.rank`.
+        """
+        start = time.perf_counter()
+        known = {predictor.info.name: predictor for predictor in self.predictors}
+        check_planner(self.planner, self.devices, known)
+        method = METHODS.get(self.planner)
+        if method is not None:
+            chosen = [known[name] for name in self.devices]
+            made = Planner(
+                graph=graph,
+                predictors=chosen,
+                arrangement=arrange([predictor.info for predictor in chosen]),
+                max_chain_length=self.max_chain_length,
+                axes=self.axes,
+            )
+            with _pause_collector():
+                found = made.rank(method, most=most)
+        else:
+            found = [predict_plan(self._plan_unprofiled(graph), graph, self.predictors)]
+        taken_ms = (time.perf_counter() - start) * 1e3
+        return [replace(plan, planning_ms=taken_ms) for plan in found]
+
+    def _plan_unprofiled(self, graph: Graph) -> Plan:
+        if self.planner == "even":
+            extra: dict[str, Any] = {} if self.axes is None else {"axes": self.axes}
+            return plan_even(
+                graph,
+                devices=self.devices,
+                ratios=self.ratios,
+                max_chain_length=self.max_chain_length,
+                **extra,
+            )
+        device = self.planner.partition(":")[2]
+        if device not in self.devices:
+            raise PlanError(
+                f"planner: got {self.planner!r}, expected 'single:' and one of {', '.join(self.devices)}"
+                f"{suggest(device, self.devices)}"
+            )
+        return plan_single(graph, device=device, devices=self.devices)
 
 
 def resolve_planner(planner: str | None, infos: Sequence[DeviceInfo]) -> tuple[str, tuple[Predictor, ...]]:

@@ -1,6 +1,6 @@
 """Cut grids: the positions of an axis at which slices are looked up, and where planners may cut it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -54,6 +54,11 @@ class CutGrid:
     """Which of the operator's boxes (`list_boxes`) are slices from 0 to each position of the grid."""
     tails: slice
     """Which of them are slices from each position of the grid to the end."""
+
+    def find_index(self, place: int) -> int | None:
+        """Return the index of a position of the axis; None where the grid has it not."""
+        after, before = int(self.at_or_after[place]), int(self.at_or_before[place])
+        return after if after == before else None
 
     @property
     def is_complete(self) -> bool:
@@ -208,14 +213,3 @@ def list_intervals(shares_of: tuple[int, int], devices: int, length: int, granul
     bounds = cut_axis(shares_of, devices, length, granule)
     low, high = bounds[:, :-1], bounds[:, 1:]
     return np.where(high > low, low, FAR), np.where(high > low, high, 0)
-
-
-def index_positions(grid: CutGrid) -> Mapping[int, int]:
-    """Return by position of the grid its index."""
-    return _index_positions(grid.axis, grid.length, grid.granule)
-
-
-@lru_cache(maxsize=512)
-def _index_positions(axis: int, length: int, granule: int) -> Mapping[int, int]:
-    positions, _, _ = _list_positions(axis, length, granule)
-    return {position: index for index, position in enumerate(positions.tolist())}

@@ -13,7 +13,7 @@ from codl.latency.profile import Coherence
 from codl.plan.memory import find_lying_inside
 from codl.plan.pairs import find_pairs
 from codl.plan.places import find_owner
-from codl.plan.residency import HOST, Transfer
+from codl.plan.residency import HOST, Transfer, step_nodes
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.steps import Plan, Step
@@ -164,7 +164,7 @@ class SimulatedRun:
 
     def _predict(self, step: S, index: int) -> S:
         tally = self._tallies[index]
-        is_host = isinstance(self._graph.nodes_by_name[_first_node(step)].op, HostCall)
+        is_host = isinstance(self._graph.nodes_by_name[step_nodes(step)[0]].op, HostCall)
         return replace(
             step,
             compute_us=None if is_host else max(tally.device_us),
@@ -263,10 +263,6 @@ class SimulatedRun:
         self._tallies[step].host_us += us
         other, size = self._plan.devices[device], region.size * FLOAT_BYTES
         self._clock.spend(us, step=step, kind=kind, name=tensor, other=other, size=size)
-
-
-def _first_node(step: Step) -> str:
-    return step.node if step.kind == "run" else step.nodes[0]
 
 
 def _find_steps(schedule: Schedule, count: int) -> list[int]:

@@ -19,7 +19,7 @@ from codl.latency.predictor import Predictor
 from codl.latency.question import Question
 from codl.latency.questions import answer_questions
 from codl.simulator.arrays import Floats
-from codl.simulator.cut_grid import CutGrid, index_positions, list_boxes, list_cut_grids
+from codl.simulator.cut_grid import CutGrid, list_boxes, list_cut_grids
 from codl.simulator.fused import FusedLaunches
 from codl.simulator.input_needs import Need, find_needs
 
@@ -144,7 +144,7 @@ class SliceTables:
         if len(cut) > 1 or known is None:
             return None
         low, high = region.begin[cut[0]], region.end[cut[0]]
-        index = index_positions(known.grid).get(low or high)
+        index = known.grid.find_index(low or high)
         if index is None or (low and high < known.length):
             return None
         us, memory_us = known.predicted[device, index + (len(known.grid.positions) if low else 0)].tolist()

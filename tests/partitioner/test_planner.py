@@ -27,6 +27,7 @@ from codl.plan.steps import Chain, Host, Plan, Run
 from codl.simulator.simulate import price_plan
 from tests.arrangements import arrange_alike
 from tests.graphs import host_between, residual_block, two_branches
+from tests.partitioner.searching import estimate_us, list_cuts
 from tests.simulator.profiles import make_predictors
 from tools.networks import build
 
@@ -230,7 +231,7 @@ def test_estimates_are_close_to_prices(name: str, sharing: Sharing) -> None:
     planner = Planner(graph=graph, predictors=predictors, arrangement=arrange_alike(sharing, 2))
 
     for choices in planner.search.find_choices(Method.DYNAMIC, 3):
-        estimate = planner.search.estimate_us(choices)
+        estimate = estimate_us(planner.search, choices)
         price = planner.price(choices).predicted_us
         assert estimate == pytest.approx(price, rel=0.02 if sharing is Sharing.COHERENT else 0.1)
 
@@ -277,10 +278,10 @@ def test_dynamic_finds_what_brute_force_finds(
     )
 
     (found, *_) = planner.search.find_choices(Method.DYNAMIC, 1)
-    every = [planner.search.estimate_us(choices) for choices in _list_all(planner, 0)]
+    every = [estimate_us(planner.search, choices) for choices in _list_all(planner, 0)]
 
     assert len(every) > 100
-    assert planner.search.estimate_us(found) == pytest.approx(min(every))
+    assert estimate_us(planner.search, found) == pytest.approx(min(every))
 
 
 def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
@@ -288,7 +289,7 @@ def _list_all(planner: Planner, position: int) -> Iterator[list[Choice]]:
     if position == len(planner.graph.nodes):
         yield []
         return
-    for batch in planner.search.list_cuts(position):
+    for batch in list_cuts(planner.search, position):
         for index in range(len(batch.busy_us)):
             choice = Choice(first=batch.first, last=batch.last, batch=batch, index=index)
             for rest in _list_all(planner, batch.last + 1):
@@ -304,6 +305,6 @@ def test_estimates_are_close_to_prices_where_waiting_itself_takes_nothing() -> N
     planner = Planner(graph=load("squeezenet"), predictors=predictors, arrangement=arrangement)
 
     for choices in planner.search.find_choices(Method.DYNAMIC, 2):
-        assert planner.search.estimate_us(choices) == pytest.approx(
+        assert estimate_us(planner.search, choices) == pytest.approx(
             planner.price(choices).predicted_us, rel=0.1
         )

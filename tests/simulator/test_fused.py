@@ -25,6 +25,7 @@ from codl.simulator.fused import FusedLaunches
 from codl.simulator.simulate import price_plan
 from tests.arrangements import arrange_alike
 from tests.graphs import residual_block
+from tests.partitioner.searching import estimate_us, list_cuts
 from tests.simulator.profiles import make_predictors
 from tools.networks import build
 
@@ -115,7 +116,7 @@ def test_estimates_know_of_pairs(name: str) -> None:
 
     (first, *_) = planner.search.find_choices(Method.DYNAMIC, 1)
 
-    assert planner.search.estimate_us(first) == pytest.approx(planner.price(first).predicted_us, rel=0.02)
+    assert estimate_us(planner.search, first) == pytest.approx(planner.price(first).predicted_us, rel=0.02)
 
 
 def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
@@ -123,9 +124,9 @@ def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
     planner = Planner(graph=graph, predictors=predictors, arrangement=BESIDE)
     first, last = FusedLaunches(graph, predictors).groups[0].nodes
 
-    (single, pair, *_) = planner.search.list_cuts(graph.positions[first.name])
+    (single, pair, *_) = list_cuts(planner.search, graph.positions[first.name])
 
-    behind = planner.search.list_cuts(graph.positions[last.name])[0]
+    behind = list_cuts(planner.search, graph.positions[last.name])[0]
     assert (pair.span_us > 1.5 * (single.span_us + behind.span_us)).all()
 
 
@@ -160,9 +161,9 @@ def test_whole_pairs_are_sought_on_each_device() -> None:
     planner = Planner(graph=graph, predictors=PREDICTORS, arrangement=BESIDE)
     first, last = FusedLaunches(graph, PREDICTORS).groups[0].nodes
 
-    (single, pair, *_) = planner.search.list_cuts(graph.positions[first.name])
+    (single, pair, *_) = list_cuts(planner.search, graph.positions[first.name])
 
-    behind = planner.search.list_cuts(graph.positions[last.name])[0]
+    behind = list_cuts(planner.search, graph.positions[last.name])[0]
     assert (pair.first, pair.last) == (graph.positions[first.name], graph.positions[last.name])
     assert (pair.span_us < single.span_us + behind.span_us).all()
 
