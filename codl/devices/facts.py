@@ -3,12 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyopencl as cl
 
-from codl.devices.limits import effective_units
+from codl.devices.limits import effective_units, read_system_file
 from codl.machine import DeviceInfo, DeviceKind
 
 _FAMILIES = (
@@ -133,11 +132,7 @@ def _read_generation() -> str:
 
 def _read_cpu_fact(names: str) -> str:
     """Return the first fact of one of these names that the kernel tells of the processor, or nothing."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    found = re.search(rf"^(?:{names})\s*:\s*(.+)$", text, re.MULTILINE)
+    found = re.search(rf"^(?:{names})\s*:\s*(.+)$", read_system_file("/proc/cpuinfo"), re.MULTILINE)
     return found[1].strip() if found else ""
 
 

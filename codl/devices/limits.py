@@ -61,7 +61,8 @@ def limit_drivers_to_half() -> None:
     Raises:
         DeviceError: A CPU driver is in the process already, with all cores.
     """
-    loaded = [name for name in ("libintelocl", "libpocl") if _is_mapped(name)]
+    mapped = read_system_file("/proc/self/maps")
+    loaded = [name for name in ("libintelocl", "libpocl") if name in mapped]
     if loaded:
         raise DeviceError(
             f"emulated pair: {' and '.join(loaded)} is already loaded and its number of cores is fixed; "
@@ -135,8 +136,9 @@ def _read_count(variable: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _is_mapped(library: str) -> bool:
+def read_system_file(path: str) -> str:
+    """Return a file in which Linux tells about itself; nothing on other systems."""
     try:
-        return library in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return ""

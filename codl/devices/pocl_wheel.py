@@ -11,8 +11,9 @@ It is applied to exactly one known binary, and only where the field holds what f
 """
 
 import ctypes
-from pathlib import Path
 from typing import Any
+
+from codl.devices.limits import read_system_file
 
 KNOWN_LIBRARY = "libpocl-21062cec.so"
 """The hash in the name stands for the contents of the library in pocl-binary-distribution 3.0."""
@@ -30,7 +31,9 @@ def mend_processor_name(device: Any) -> bool:
         Measured on a Zen 5: without it `unknown target CPU 'generic'` for every kernel; with it a chain of
         fma takes 46 ms, as on PoCL 3.1 and on Intel's runtime.
     """
-    if str(device.driver_version) != "3.0-rc2" or not _is_known_library() or not _has_avx512():
+    if str(device.driver_version) != "3.0-rc2" or not _has_avx512():
+        return False
+    if KNOWN_LIBRARY not in read_system_file("/proc/self/maps"):
         return False
     field = ctypes.c_void_p.from_address(device.int_ptr + _NAME_OFFSET)
     if not field.value or ctypes.string_at(field.value) not in _MISTAKEN:
@@ -39,17 +42,8 @@ def mend_processor_name(device: Any) -> bool:
     return True
 
 
-def _is_known_library() -> bool:
-    return KNOWN_LIBRARY in _read("/proc/self/maps")
-
-
 def _has_avx512() -> bool:
-    flags = next((line for line in _read("/proc/cpuinfo").splitlines() if line.startswith("flags")), "")
+    flags = next(
+        (line for line in read_system_file("/proc/cpuinfo").splitlines() if line.startswith("flags")), ""
+    )
     return set(flags.split()) >= _NEEDED_FLAGS
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -55,11 +55,20 @@ def find_needs(node: Node, grids: Sequence[CutGrid], out: OutputBoxes, graph: Gr
     looked_at = [0, *(place for grid in grids for place in (grid.heads.start + 1, grid.tails.stop - 2))]
     reads: list[Region] = []
     varies: list[list[list[bool]]] = []
+    """[input][grid][axis] Whether some slices along a grid read less than all along an axis of an input."""
     for name, boxes in zip(node.inputs, out.needs, strict=True):
         begins = boxes.begin.take(looked_at, axis=0).tolist()
         ends = boxes.end.take(looked_at, axis=0).tolist()
         reads.append(Region(tuple(begins[0]), tuple(ends[0])))
-        varies.append(_find_varying(ends[1::2], begins[2::2], graph.shape(name)))
+        varies.append(
+            [
+                [
+                    high != length or low != 0
+                    for high, low, length in zip(*edges, graph.shape(name), strict=True)
+                ]
+                for edges in zip(ends[1::2], begins[2::2], strict=True)
+            ]
+        )
     axes = {}
     for place, grid in enumerate(grids):
         varying = [by_grid[place] for by_grid in varies]
@@ -71,22 +80,6 @@ def find_needs(node: Node, grids: Sequence[CutGrid], out: OutputBoxes, graph: Gr
                 for name, one, boxes in zip(node.inputs, varying, out.needs, strict=True)
             )
     return NodeNeeds(reads=tuple(reads), axes=axes)
-
-
-def _find_varying(
-    ends: Sequence[Sequence[int]], begins: Sequence[Sequence[int]], shape: Sequence[int]
-) -> list[list[bool]]:
-    """Return, by grid and axis of an input, whether some slices read less than all along that axis.
-
-    Args:
-        ends: By grid, where the input box of the shortest slice from the start ends.
-        begins: By grid, where the input box of the shortest slice to the end begins.
-        shape: Of the input.
-    """
-    return [
-        [end != length or begin != 0 for end, begin, length in zip(*edges, shape, strict=True)]
-        for edges in zip(ends, begins, strict=True)
-    ]
 
 
 def _find_need(

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from codl.catalog.rows.copy import COPY_ROW, concat_batches
 from codl.catalog.spec import Selection
 from codl.devices.memory import count_runs
@@ -17,6 +15,7 @@ from codl.latency.question import Question
 from codl.latency.questions import answer_questions
 from codl.simulator.fused import FusedLaunches, predict_fused
 from codl.simulator.slices import OperatorClasses, SliceTables
+from codl.simulator.transfers import find_costs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +126,7 @@ class Latencies:
         """Return what it takes in us to `read`, `write`, `map` or `unmap` a region of a tensor."""
         key = predictor.info.name, kind
         if key not in self._transfers:
-            unit = np.eye(3)
-            found = predictor.predict_sharing(kind, calls=unit[0], bytes_=unit[1], rows=unit[2])
-            call, byte, row = found.tolist()
+            call, byte, row = find_costs(predictor, (kind,)).tolist()
             self._transfers[key] = call, byte, row
         call, byte, row = self._transfers[key]
         runs = count_runs(region, Region.whole(self.graph.shape(tensor)))

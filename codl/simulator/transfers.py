@@ -88,17 +88,17 @@ def find_transfer_costs(
             is_mapped = not is_copied and source < count and Sharing.MAPPED in modes
             for end, mode in zip(ends, modes, strict=True):
                 if is_mapped or (is_copied and mode is Sharing.MAPPED):
-                    host[source, destination] += _find_costs(predictors[end], ("map", "unmap"))
+                    host[source, destination] += find_costs(predictors[end], ("map", "unmap"))
                     held[source, destination, end] = True
                 if mode is Sharing.COPIED and end == destination:
-                    queue[source, destination] += _find_costs(predictors[end], ("write",))
+                    queue[source, destination] += find_costs(predictors[end], ("write",))
                 elif mode is Sharing.COPIED:
-                    host[source, destination] += _find_costs(predictors[end], ("read",))
+                    host[source, destination] += find_costs(predictors[end], ("read",))
     output_us = np.zeros((count, 3))
     for index, (predictor, mode) in enumerate(zip(predictors, arrangement.modes, strict=True)):
         if mode is not Sharing.COHERENT:
             kinds = ("read",) if mode is Sharing.COPIED else ("map", "unmap")
-            output_us[index] = _find_costs(predictor, kinds)
+            output_us[index] = find_costs(predictor, kinds)
         elif counts_coherence:
             output_us[index, 1] = predictor.host_coherence.output_us / KIB
     synchronization_us = ending_us = _find_by_set(predictors)
@@ -145,7 +145,7 @@ def _find_coherence_us(
     return (fetch_us + writer.find_coherence(reader.profile.name).reclaim_us) / KIB
 
 
-def _find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:
+def find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:
     """Return [3] the sums over kinds of transfers of what a call, a byte and a run of bytes cost, in us."""
     unit = np.eye(3)
     return np.asarray(

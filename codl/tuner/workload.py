@@ -48,24 +48,21 @@ class Shape:
 
 def find_shapes(graphs: Iterable[Graph]) -> tuple[Shape, ...]:
     """Return each shape of some networks once, the heaviest first; what the host computes has no kernels."""
+    return _gather(
+        Shape(key=make_shape_key(node, graph), graph=isolate(node, graph))
+        for graph in graphs
+        for node in graph.nodes
+        if not isinstance(node.op, HostCall)
+    )
+
+
+def _gather(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
+    """Return each shape once, counted as often as it comes, the heaviest first."""
     found: dict[ShapeKey, Shape] = {}
-    for graph in graphs:
-        for node in graph.nodes:
-            if isinstance(node.op, HostCall):
-                continue
-            key = make_shape_key(node, graph)
-            known = found.get(key)
-            found[key] = (
-                Shape(key=key, graph=isolate(node, graph))
-                if known is None
-                else replace(known, count=known.count + 1)
-            )
-    return sort_shapes(found.values())
-
-
-def sort_shapes(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
-    """Return shapes with the heaviest first."""
-    return tuple(sorted(shapes, key=lambda shape: (-shape.weight, str(shape.key))))
+    for shape in shapes:
+        known = found.get(shape.key)
+        found[shape.key] = shape if known is None else replace(known, count=known.count + shape.count)
+    return tuple(sorted(found.values(), key=lambda shape: (-shape.weight, str(shape.key))))
 
 
 def isolate(node: Node, graph: Graph) -> Graph:
@@ -104,17 +101,15 @@ def read_workload(path: Path) -> tuple[Shape, ...]:
     Raises:
         ProfileError: It cannot be read, or holds no layers.
     """
-    found: dict[ShapeKey, Shape] = {}
-    for layer in load_layers(path):
-        graph = layer.make_graph()
-        key, count = make_shape_key(graph.nodes[0], graph), max(1, sum(layer.uses.values()))
-        known = found.get(key)
-        found[key] = (
-            Shape(key=key, graph=graph, count=count)
-            if known is None
-            else replace(known, count=known.count + count)
+    layers = [(layer, layer.make_graph()) for layer in load_layers(path)]
+    return _gather(
+        Shape(
+            key=make_shape_key(graph.nodes[0], graph),
+            graph=graph,
+            count=max(1, sum(layer.uses.values())),
         )
-    return sort_shapes(found.values())
+        for layer, graph in layers
+    )
 
 
 def _is_left_out(value: FloatArray) -> bool:
