@@ -8,7 +8,7 @@ import numpy as np
 
 from codl.partitioner.chains import ChainBatch, Reading
 from codl.partitioner.search_state import Slots
-from codl.simulator.arrays import Flags, Floats, Ints
+from codl.simulator.arrays import Flags, Floats, Ints, list_parts
 from codl.simulator.cut_grid import WHOLE
 
 Limits = Mapping[tuple[int, int], float]
@@ -74,9 +74,7 @@ def list_candidates(
     low, high = np.zeros((2, count, slots.count, devices), np.int64)
     is_published = np.zeros((count, slots.count + 1), bool)
     divisions = np.zeros((count, slots.count, 1 + 2 * devices), np.int64)
-    stop = 0
-    for (_, batch, places), size in zip(cuts, sizes, strict=True):
-        part = slice(stop, stop := stop + size)
+    for (_, batch, places), part in zip(cuts, list_parts(sizes), strict=True):
         for name, reading in batch.reads.items():
             slot = slots.columns.get(name)
             if slot is None:
@@ -127,10 +125,9 @@ def _list_cuts(
 def _find_parts(cuts: Sequence[tuple[int, ChainBatch, Ints]]) -> dict[int, dict[int, slice]]:
     """Return by first and last position the candidates of some chains, sorted by these positions."""
     found: dict[int, dict[int, slice]] = {}
-    stop = 0
-    for first, batch, places in cuts:
-        ends, start, stop = found.setdefault(first, {}), stop, stop + len(places)
-        ends[batch.last] = slice(ends[batch.last].start if batch.last in ends else start, stop)
+    for (first, batch, _), part in zip(cuts, list_parts(len(places) for *_, places in cuts), strict=True):
+        ends = found.setdefault(first, {})
+        ends[batch.last] = slice(ends.get(batch.last, part).start, part.stop)
     return found
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from codl.ir.graph import Graph, Node
 from codl.partitioner.chains import ChainBatch, Reading, make_single
-from codl.partitioner.growing import GrowingChain, NextOperator, Operator, keep, list_starts
+from codl.partitioner.growing import GrowingChain, NextOperator, Operator, keep
 from codl.partitioner.lookup import SliceLookup
 from codl.partitioner.order import Unit
 from codl.partitioner.pruning import Pruning
 from codl.partitioner.special_costs import SpecialCosts
 from codl.plan.sharing import Arrangement
-from codl.simulator.arrays import Floats, Ints
+from codl.simulator.arrays import Floats, Ints, list_parts
 from codl.simulator.contention import Contention
 from codl.simulator.cut_grid import FAR, WHOLE, cut_axis, list_intervals, list_shares
 from codl.simulator.input_needs import Need
@@ -69,15 +69,14 @@ class ChainEnumeration:
             sums = self._extend(sums, [entry for entry in entries if entry is not None])
             busy = self._contention.apply(sums)
             span = reduce(np.maximum, busy.T)
-            starts = list_starts(chains)
-            least = np.minimum.reduceat(span, starts).tolist()
+            parts = list_parts(chain.count for chain in chains)
+            least = np.minimum.reduceat(span, [part.start for part in parts]).tolist()
             is_kept = [us <= _EATEN * min(one.alone_us) for us, one in zip(least, chains, strict=True)]
             if pruning is not None:
                 is_near = _prune(chains, least, pruning, back + 1)
                 is_kept = [one and other for one, other in zip(is_kept, is_near, strict=True)]
-            for place, (start, chain) in enumerate(zip(starts, chains, strict=True)):
+            for place, (part, chain) in enumerate(zip(parts, chains, strict=True)):
                 if is_kept[place] and len(chain.groups) == 1:
-                    part = slice(start, start + chain.count)
                     batch = ChainBatch(
                         first=chain.last - back,
                         last=chain.last,
@@ -204,10 +203,7 @@ class ChainEnumeration:
         low, high = (np.concatenate(edges) for edges in zip(*((e.low, e.high) for e in entries), strict=True))
         counts = [entry.chain.count for entry in entries]
         taken = self._lookup.find_latencies([entry.table for entry in entries], counts, low, high)
-        start = 0
-        for entry in entries:
-            part = slice(start, start + entry.chain.count)
-            start = part.stop
+        for entry, part in zip(entries, list_parts(counts), strict=True):
             for extra in entry.extra:
                 sums[part] += extra
             if entry.operator.is_changed:
@@ -227,11 +223,9 @@ class ChainEnumeration:
         asked: list[tuple[GrowingChain, str]] = []
         needs: list[Need] = []
         parts: list[slice] = []
-        is_empty, start = high <= low, 0
+        is_empty = high <= low
         whole_low, whole_high = np.where(is_empty, FAR, 0), np.where(is_empty, 0, 1)
-        for entry in entries:
-            part = slice(start, start + entry.chain.count)
-            start = part.stop
+        for entry, part in zip(entries, list_parts(entry.chain.count for entry in entries), strict=True):
             for name, place in entry.operator.inputs:
                 need = entry.table.needs[place]
                 if need.low is not None:
@@ -242,17 +236,15 @@ class ChainEnumeration:
                     entry.chain.note(name, Reading(WHOLE, whole_low[part], whole_high[part]))
         if not asked:
             return
+        counts = [chain.count for chain, _ in asked]
         begin, end = self._lookup.find_reads(
             needs,
-            [chain.count for chain, _ in asked],
+            counts,
             np.concatenate([low[part] for part in parts]),
             np.concatenate([high[part] for part in parts]),
         )
-        start = 0
-        for chain, name in asked:
-            stop = start + chain.count
-            chain.note(name, Reading(chain.axis, begin[start:stop], end[start:stop]))
-            start = stop
+        for (chain, name), part in zip(asked, list_parts(counts), strict=True):
+            chain.note(name, Reading(chain.axis, begin[part], end[part]))
 
 
 def _prune(

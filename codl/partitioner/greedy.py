@@ -17,7 +17,7 @@ from codl.partitioner.chains import ChainBatch
 from codl.partitioner.enumeration import ChainEnumeration
 from codl.partitioner.order import Unit
 from codl.partitioner.search_state import Choice
-from codl.simulator.arrays import Floats
+from codl.simulator.arrays import Floats, list_parts
 from codl.simulator.cut_grid import WHOLE
 from codl.simulator.transfers import TransferCosts
 
@@ -146,10 +146,9 @@ class GreedyChains:
             us: Times [candidate] of all chains, one after the other.
             batches: The chains.
         """
-        candidates, lengths, costs, start = [], [], [], 0
-        for batch in batches:
-            stop, home = start + len(batch.span_us), self._homes[batch.first]
-            mine = np.arange(start, stop)
+        candidates, lengths, costs = [], [], []
+        for batch, part in zip(batches, list_parts(len(one.span_us) for one in batches), strict=True):
+            home, mine = self._homes[batch.first], np.arange(part.start, part.stop)
             for tensor, reading in batch.reads.items():
                 candidates.append(mine)
                 lengths.append(reading.high - reading.low)
@@ -158,7 +157,6 @@ class GreedyChains:
                 candidates.append(mine)
                 lengths.append(bounds[:, 1:] - bounds[:, :-1])
                 costs.append(self._find_costs(tensor, batch.axis, home, is_back=True))
-            start = stop
         length = np.concatenate(lengths)
         table = np.array(costs).repeat(list(map(len, lengths)), axis=0)
         call_us, position_us = table[:, : self._devices], table[:, self._devices :]

@@ -80,15 +80,6 @@ class NextOperator:
     """[candidate, device, 2] Latencies besides that of its slices."""
 
 
-def list_starts(chains: Sequence[GrowingChain]) -> list[int]:
-    """Return where the candidates of each chain begin when they stand one after the other."""
-    starts, start = [], 0
-    for chain in chains:
-        starts.append(start)
-        start += chain.count
-    return starts
-
-
 def keep(
     chains: Sequence[GrowingChain], sums: Floats, is_kept: Sequence[bool]
 ) -> tuple[list[GrowingChain], Floats]:

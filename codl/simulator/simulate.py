@@ -12,7 +12,6 @@ Source:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 from codl.errors import ProfileError
 from codl.ir.graph import Graph
@@ -23,6 +22,7 @@ from codl.plan.sharing import Arrangement
 from codl.plan.single import plan_single
 from codl.plan.steps import Plan
 from codl.plan.timeline import Span
+from codl.simulator.arrays import list_parts
 from codl.simulator.latencies import Latencies
 from codl.simulator.run import SimulatedRun
 from codl.simulator.slices import SliceTables
@@ -80,17 +80,16 @@ class Simulator:
             find_reads = None if self.tables is None else self.tables.find_reads
             sharer = self._sharers[devices] = Sharer(self.graph, devices, find_reads)
         shares = sharer.share([step for plan in plans for step in plan.steps])
-        stops = list(accumulate((len(plan.steps) for plan in plans), initial=0))
         runs = [
             SimulatedRun(
                 self._latencies,
                 plan,
-                make_schedule(self.graph, plan, arrangement, shares=shares[start:stop]),
+                make_schedule(self.graph, plan, arrangement, shares=shares[part]),
                 arrangement,
                 predictors,
                 spans=spans,
             )
-            for plan, (start, stop) in zip(plans, pairwise(stops), strict=True)
+            for plan, part in zip(plans, list_parts(len(plan.steps) for plan in plans), strict=True)
         ]
         self._latencies.predict_slices(one for run in runs for one in run.list_slices())
         self._latencies.predict_fused(one for run in runs for one in run.list_fused())
