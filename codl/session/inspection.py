@@ -1,9 +1,9 @@
 """Plans explained for users: profiles found, prices asked for, runs measured."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from codl.catalog.stored import load_databases
 from codl.devices.drivers import select_devices
 from codl.devices.memory import arrange, arrange_named
 from codl.devices.opencl import open_devices
+from codl.devices.timing import time_call
 from codl.errors import DeviceError, ProfileError
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
-from codl.executor.run import Executable
 from codl.executor.trace import EventKind, Trace
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
@@ -155,24 +155,17 @@ def measure_plan(inspection: Inspection, plan: Plan, graph: Graph) -> Inspection
     hosts = HostSessions(graph)
     devices = open_devices(plan.devices)
     databases = load_databases(device.info for device in devices)
-    plain = compile_plan(graph, plan, devices, hosts=hosts, databases=databases)
-    watched = compile_plan(
-        graph, plan, [device.with_profiling() for device in devices], hosts=hosts, databases=databases
-    )
     feeds = make_feeds(graph)
+    build = partial(compile_plan, graph, plan, hosts=hosts, databases=databases)
+    plain = time_call(partial(build(devices).run, feeds))
+    watched = build([device.with_profiling() for device in devices])
     runs, whole_us = [], []
     for round_ in range(_WARMUP + _ROUNDS):
-        taken_us, trace = _time(plain, feeds), watched.run_traced(feeds)[1]
+        taken_us, trace = plain() * _US, watched.run_traced(feeds)[1]
         if round_ >= _WARMUP:
             whole_us.append(taken_us)
             runs.append(list_spans(trace, plan))
     return add_measurement(inspection, runs, whole_us)
-
-
-def _time(executable: Executable, feeds: Mapping[str, Any]) -> float:
-    start = time.perf_counter()
-    executable.run(feeds)
-    return (time.perf_counter() - start) * _US
 
 
 def make_feeds(graph: Graph) -> dict[str, Any]:

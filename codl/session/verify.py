@@ -2,10 +2,9 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from codl.cache.folders import PLANS
 from codl.catalog.choose import Databases
 from codl.catalog.stored import load_databases
 from codl.devices.opencl import open_devices
+from codl.devices.timing import time_call
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
-from codl.executor.run import Executable
 from codl.executor.weights import Weights
 from codl.ir.graph import Graph
 from codl.limits import DEFAULT_LIMITS
@@ -120,12 +119,13 @@ def _measure_fastest(
     executables = [build(graph, c, open_devices(c.devices)) for c in candidates]
     inputs = [graph.tensors[name] for name in graph.inputs]
     feeds = {tensor.name: np.zeros(tensor.shape, find_dtype(tensor.type)) for tensor in inputs}
-    for executable in executables:
-        executable.run(feeds)
+    rows = [time_call(partial(executable.run, feeds)) for executable in executables]
+    for row in rows:
+        row()
     rounds: list[list[float]] = []
     end = time.perf_counter() + _LEAST_SECONDS
     while len(rounds) < _LEAST_ROUNDS or time.perf_counter() < end:
-        rounds.append([_time(executable, feeds) for executable in executables])
+        rounds.append([row() for row in rows])
     return candidates[choose_fastest(rounds, [find_lone_device(one) is None for one in candidates])]
 
 
@@ -138,9 +138,3 @@ def choose_fastest(rounds: Sequence[Sequence[float]], is_shared: Sequence[bool])
     """
     alone, shared = np.quantile(rounds, (0.5, _STEADY), axis=0)
     return int(np.argmin(np.where(is_shared, shared * (1 + _LEAST_GAIN), alone)))
-
-
-def _time(executable: Executable, feeds: Mapping[str, Any]) -> float:
-    start = time.perf_counter()
-    executable.run(feeds)
-    return time.perf_counter() - start
