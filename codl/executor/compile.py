@@ -28,7 +28,7 @@ from codl.executor.run import Executable
 from codl.executor.scratch import Scratch
 from codl.executor.trace import Entry, EventKind, Label
 from codl.executor.weights import Weights
-from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes, Region
 from codl.limits import DEFAULT_LIMITS
@@ -253,7 +253,7 @@ class _Compiler:
         info = self._devices[action.device].info
         parts = self._find_parts(action)
         label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=parts)
-        if isinstance(node.op, Concat) and self._has_inside(node.op, action):
+        if isinstance(node.op, Concat) and self._has_inside(node.op, node, action):
             for batch in concat_batches(node, self._graph, Boxes.of([action.region]), info):
                 if not self._moves_nothing(action, batch.tensors):
                     storages = [self._find_buffer(action, arg) for arg in batch.tensors]
@@ -265,9 +265,8 @@ class _Compiler:
             operands = [self._find_operand(action, arg) for arg in batch.tensors]
             self._bind(batch, operands, row.source, parameters, label)
 
-    def _has_inside(self, op: Concat, action: Launch) -> bool:
+    def _has_inside(self, op: Concat, node: Node, action: Launch) -> bool:
         """Return whether some inputs of a concatenation lie where they are concatenated."""
-        node = self._graph.nodes_by_name[action.node]
         parts = iterate_parts(op, node, self._graph, Boxes.of([action.region]))
         return any(self._moves_nothing(action, (part.dst, part.src)) for part in parts)
 
