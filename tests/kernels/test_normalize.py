@@ -22,7 +22,7 @@ from tests.kernels.harness import (
 from tests.kernels.slices import EDGES, slices_of
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
 
-ROW_OF = dict(zip(["rows", "combine", "normalize", "response"], IMPLEMENTATIONS, strict=True))
+ROW_OF = dict(zip(["rows", "combine", "normalize", "layer", "response"], IMPLEMENTATIONS, strict=True))
 GAPS = pytest.mark.parametrize("gap", [0, 3], ids=["dense", "spaced"])
 EPSILON = 1e-5
 Case = tuple[Graph, dict[str, FloatArray], FloatArray]
