@@ -18,7 +18,7 @@ _DEPTH = 3
 def recognise(graph: Graph) -> Graph:
     """Return the same network with products of x and a gate of x as one operator, without unread nodes.
 
-    ONNX Runtime and exporters spell HardSwish and Gelu out.
+    ONNX Runtime and exporters spell HardSwish, SiLU and Gelu out.
     """
     nodes = [_recognise_gate(node, graph) for node in graph.nodes]
     return replace(graph, nodes=_drop_unread(nodes, graph.outputs))
@@ -29,23 +29,26 @@ def _recognise_gate(node: Node, graph: Graph) -> Node:
     if not _is_scaling(node):
         return node
     for gate in _find_factors(node.output, graph):
-        for kind, x, scale in _read_gate(gate, graph):
+        for activation, x, scale in _read_gate(gate, graph):
             factors, found = _multiply(node.output, graph, kept=(x, gate))
             if factors == Counter((x, gate)) and math.isclose(found, scale, rel_tol=_TOLERANCE):
-                epilogue = Epilogue(activation=Activation(kind=kind))
+                epilogue = Epilogue(activation=activation)
                 return replace(node, op=Unary(), inputs=(x,), epilogue=epilogue)
     return node
 
 
-def _read_gate(gate: str, graph: Graph) -> Iterator[tuple[ActivationKind, str, float]]:
+def _read_gate(gate: str, graph: Graph) -> Iterator[tuple[Activation, str, float]]:
     """Yield the activations that a tensor may be the gate of, with x and a factor: factor * x * gate."""
     node = graph.producers.get(gate)
     if node is None:
         return
     activation = node.epilogue.activation
-    if isinstance(node.op, Unary) and activation.kind is ActivationKind.HARD_SIGMOID:
+    if isinstance(node.op, Unary) and activation.kind is ActivationKind.SIGMOID:
+        for x, scale in _find_scaled(node.inputs[0], graph):
+            yield Activation(kind=ActivationKind.SWISH, alpha=scale), x, 1.0
+    elif isinstance(node.op, Unary) and activation.kind is ActivationKind.HARD_SIGMOID:
         if math.isclose(activation.alpha, 1 / 6, rel_tol=_TOLERANCE) and activation.beta == 0.5:
-            yield ActivationKind.HARD_SWISH, node.inputs[0], 1.0
+            yield Activation(kind=ActivationKind.HARD_SWISH), node.inputs[0], 1.0
     elif node.op == Binary(kind=BinaryKind.ADD) and node.epilogue == NO_EPILOGUE:
         for name, one in (node.inputs, node.inputs[::-1]):
             inner = graph.producers.get(name)
@@ -53,7 +56,7 @@ def _read_gate(gate: str, graph: Graph) -> Iterator[tuple[ActivationKind, str, f
                 continue
             for x, scale in _find_scaled(inner.inputs[0], graph):
                 if _read_number(one, graph) == 1.0 and math.isclose(scale, 0.5**0.5, rel_tol=_TOLERANCE):
-                    yield ActivationKind.GELU, x, 0.5
+                    yield Activation(kind=ActivationKind.GELU), x, 0.5
 
 
 def _find_factors(name: str, graph: Graph, depth: int = _DEPTH) -> Iterator[str]:

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from codl.ir import ops
 from codl.ir.graph import FloatArray, Graph, Node
 
-_OPSET, _IR_VERSION = 20, 9
+_OPSET, _IR_VERSION = 17, 8
 _RESULT, _SUM, _ACTIVATED, _PRODUCT, _CHANNELS, _FACTOR, _SUMMAND, _LEAST, _MOST = (
     f"{name} of the reference"
     for name in ("result", "sum", "activation", "product", "channels", "factor", "summand", "least", "most")
@@ -39,6 +39,7 @@ def compute_reference(graph: Graph, feeds: Mapping[str, FloatArray]) -> FloatArr
     extra: dict[str, FloatArray] = {}
     nodes = [*body, *_translate_epilogue(node, extra)]
     values |= extra
+    opset = max(_OPSET, ops.FUNCTIONS[node.epilogue.activation.kind].opset)
     model = helper.make_model(
         helper.make_graph(
             nodes,
@@ -46,7 +47,7 @@ def compute_reference(graph: Graph, feeds: Mapping[str, FloatArray]) -> FloatArr
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape) for n, v in values.items()],
             [helper.make_tensor_value_info(node.output, TensorProto.FLOAT, graph.shape(node.output))],
         ),
-        opset_imports=[helper.make_opsetid("", _OPSET)],
+        opset_imports=[helper.make_opsetid("", opset)],
         ir_version=_IR_VERSION,
     )
     options = onnxruntime.SessionOptions()

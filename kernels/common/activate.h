@@ -13,8 +13,8 @@
         return value > high ? high : value;               \
     }
 
-// Activations by way of one exponential, e^x for Elu, e^-|x| for Sigmoid, e^-2|x| for Tanh, e^-x^2 for Erf and Gelu,
-// where no sum cancels: near zero Tanh and Erf are their Taylor polynomials. Erf elsewhere by formula 7.1.26 of
+// Activations by way of one exponential: e^x for Elu, e^-|x| for Sigmoid and Swish, e^-2|x| for Tanh, e^-x^2 for Erf and
+// Gelu, so that no sum cancels. Near zero Tanh and Erf are their Taylor polynomials; elsewhere Erf is formula 7.1.26 of
 // Abramowitz and Stegun, Handbook of Mathematical Functions (error 1.5e-7). Out of line, for a kernel may store from
 // many places.
 #define DEFINE_ACTIVATE_BY_EXPONENTIAL(T)                                                              \
@@ -44,13 +44,17 @@
     }                                                                                                  \
     static __attribute__((noinline)) T activate_by_exponential_##T(T x, int activation, float alpha) { \
         const T one = (T)(1.0f), zero = (T)(0.0f);                                                     \
-        const T size = fabs(x) * (activation == ACTIVATION_GELU ? M_SQRT1_2_F : 1.0f);                 \
+        const T size = fabs(x) * (activation == ACTIVATION_GELU    ? M_SQRT1_2_F                       \
+                                  : activation == ACTIVATION_SWISH ? fabs(alpha)                       \
+                                                                   : 1.0f);                            \
         const T e = exponential_##T(activation == ACTIVATION_ELU       ? x                             \
-                                    : activation == ACTIVATION_SIGMOID ? -size                         \
                                     : activation == ACTIVATION_TANH    ? -2.0f * size                  \
-                                                                       : -size * size);                \
+                                    : activation == ACTIVATION_ERF     ? -size * size                  \
+                                    : activation == ACTIVATION_GELU    ? -size * size                  \
+                                                                       : -size);                       \
         if (activation == ACTIVATION_ELU) return x < zero ? alpha * (e - one) : x;                     \
         if (activation == ACTIVATION_SIGMOID) return (x < zero ? e : one) / (one + e);                 \
+        if (activation == ACTIVATION_SWISH) return x * ((alpha * x < zero ? e : one) / (one + e));     \
         if (activation == ACTIVATION_TANH) {                                                           \
             const T far = (one - e) / (one + e);                                                       \
             return size < (T)(0.25f) ? near_tanh_##T(x) : x < zero ? -far : far;                       \

@@ -49,7 +49,7 @@ def integers(*values: int) -> Any:
 
 
 CASES: dict[str, tuple[Case, ...]] = {
-    **{function.operator: (Case(opset=22),) for function in FUNCTIONS.values()},
+    **{function.operator: (Case(opset=max(17, function.opset)),) for function in FUNCTIONS.values()},
     "Add": (Case(constants={"b": floats(4, 1, 1)}), Case(constants={"b": floats(1, 4, 6, 6)})),
     "AveragePool": (
         Case(attributes={"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}),

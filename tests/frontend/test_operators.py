@@ -89,7 +89,7 @@ def test_translates_activation(case: str) -> None:
 def test_translates_each_activation_of_the_table(kind: ActivationKind) -> None:
     only = node(FUNCTIONS[kind].operator, ["x"], ["y"])
 
-    graph = check_translation(make_model([only], inputs={"x": [3, 5]}, opset=22))
+    graph = check_translation(make_model([only], inputs={"x": [3, 5]}, opset=24))
 
     assert graph.nodes[0].epilogue.activation.kind is kind
 
@@ -174,12 +174,23 @@ def test_leaves_the_approximation_of_gelu_to_the_host() -> None:
     )
 
 
-def test_keeps_silu_as_two_nodes() -> None:
-    nodes = [node("Sigmoid", ["x"], ["g"]), node("Mul", ["x", "g"], ["y"])]
+@pytest.mark.parametrize("alpha", [None, 1.702], ids=["silu", "quick gelu"])
+def test_recognises_swish_that_is_spelled_out(alpha: float | None) -> None:
+    inner = [] if alpha is None else [node("Mul", ["x", "alpha"], ["s"])]
+    nodes = [*inner, node("Sigmoid", ["s" if inner else "x"], ["g"]), node("Mul", ["g", "x"], ["y"])]
+    constants = {"alpha": np.array(alpha, np.float32)} if inner else {}
 
-    graph = check_translation(make_model(nodes, inputs={"x": [3, 5]}))
+    graph = check_translation(make_model(nodes, inputs={"x": [3, 5]}, constants=constants))
 
-    assert kinds(graph) == ["Unary", "Binary"]
+    (only,) = graph.nodes
+    assert only.epilogue.activation.kind is ActivationKind.SWISH
+    assert only.epilogue.activation.alpha == pytest.approx(alpha or 1.0)
+
+
+def test_keeps_a_product_with_the_gate_of_another_tensor() -> None:
+    nodes = [node("Tanh", ["x"], ["t"]), node("Sigmoid", ["x"], ["g"]), node("Mul", ["t", "g"], ["y"])]
+
+    assert len(check_translation(make_model(nodes, inputs={"x": [3, 5]})).nodes) == 3
 
 
 @pytest.mark.parametrize("slope", [(3, 1, 1), (1,), (1, 3, 1, 1), (3, 4, 5)], ids=str)

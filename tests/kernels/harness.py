@@ -232,7 +232,7 @@ def apply_epilogue(value: FloatArray, epilogue: Epilogue, residual: FloatArray |
             nodes = [helper.make_node("Add", ["v", "r"], ["in"]), act]
         else:
             nodes.append(helper.make_node("Add", ["out", "r"], ["y"]))
-    return run_onnx(nodes, feeds, opset=20)
+    return run_onnx(nodes, feeds, opset=max(17, function.opset))
 
 
 def random_array(*shape: int, seed: int = 0) -> FloatArray:

@@ -22,6 +22,8 @@ class ActivationKind(StrEnum):
     TANH = "tanh"
     ERF = "erf"
     GELU = "gelu"
+    SWISH = "swish"
+    """x * sigmoid(alpha * x); SiLU where alpha is 1"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class Function:
 
     operator: str
     """ONNX's operator."""
+    opset: int = 14
+    """One that has it, of those that exporters use the first."""
     attributes: Mapping[str, float] = field(default_factory=dict)
     """Of ONNX's operator and of an activation: name -> what ONNX takes where it is missing."""
     is_plain: bool = False
@@ -49,7 +53,8 @@ FUNCTIONS: Mapping[ActivationKind, Function] = {
     ActivationKind.HARD_SWISH: Function(operator="HardSwish"),
     ActivationKind.TANH: Function(operator="Tanh", is_expensive=True),
     ActivationKind.ERF: Function(operator="Erf", is_expensive=True),
-    ActivationKind.GELU: Function(operator="Gelu", is_expensive=True),
+    ActivationKind.GELU: Function(operator="Gelu", opset=20, is_expensive=True),
+    ActivationKind.SWISH: Function(operator="Swish", opset=24, attributes={"alpha": 1.0}, is_expensive=True),
 }
 """In the order of their codes in kernels; the bounds of Clip are inputs of ONNX's operator."""
 
