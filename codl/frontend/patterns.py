@@ -31,7 +31,8 @@ def _recognise_gate(node: Node, graph: Graph) -> Node:
     for gate in _find_factors(node.output, graph):
         for activation, x, scale in _read_gate(gate, graph):
             factors, found = _multiply(node.output, graph, kept=(x, gate))
-            if factors == Counter((x, gate)) and math.isclose(found, scale, rel_tol=_TOLERANCE):
+            is_alike = graph.shape(x) == graph.shape(node.output)  # a number of more axes would add them
+            if is_alike and factors == Counter((x, gate)) and math.isclose(found, scale, rel_tol=_TOLERANCE):
                 epilogue = Epilogue(activation=activation)
                 return replace(node, op=Unary(), inputs=(x,), epilogue=epilogue)
     return node
