@@ -10,22 +10,9 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Shape
 from codl.ir.ops import LayerNorm
 from tests.kernels.harness import assert_right, one_node_graph, random_array, run_node, run_onnx
-from tests.kernels.slices import EDGES, slices_of
+from tests.kernels.slices import EDGES, EVERY_AXIS, slices_of
 
 (ROW,) = (row for row in IMPLEMENTATIONS if row.name == LAYER)
-SHAPES: dict[str, Shape] = {
-    "vector": (21,),
-    "matrix": (3, 130),
-    "sequence": (4, 5, 33),
-    "image": (2, 20, 3, 5),
-    "one pixel": (2, 37, 1, 1),
-    "windows": (1, 3, 4, 40),
-}
-CASES = [
-    pytest.param(shape, axis, id=f"{name}-{axis}")
-    for name, shape in SHAPES.items()
-    for axis in range(len(shape))
-]
 
 
 def build(x: FloatArray, axis: int, *, has_shift: bool = True) -> tuple[Graph, FloatArray]:
@@ -42,7 +29,7 @@ def build(x: FloatArray, axis: int, *, has_shift: bool = True) -> tuple[Graph, F
 
 
 @pytest.mark.parametrize("has_shift", [True, False], ids=["shift", "no shift"])
-@pytest.mark.parametrize(("shape", "axis"), CASES)
+@pytest.mark.parametrize(("shape", "axis"), EVERY_AXIS)
 def test_agrees_with_onnx_runtime_and_cuts_keep_bits(
     device: Device, shape: Shape, axis: int, has_shift: bool
 ) -> None:

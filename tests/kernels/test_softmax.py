@@ -10,22 +10,9 @@ from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Shape
 from codl.ir.ops import Softmax
 from tests.kernels.harness import assert_right, one_node_graph, random_array, run_node, run_onnx
-from tests.kernels.slices import EDGES, slices_of
+from tests.kernels.slices import EDGES, EVERY_AXIS, slices_of
 
 TABLE = {row.name: row for row in IMPLEMENTATIONS}
-SHAPES: dict[str, Shape] = {
-    "vector": (21,),
-    "matrix": (3, 130),
-    "sequence": (4, 5, 33),
-    "image": (2, 20, 3, 5),
-    "few-channels": (1, 3, 4, 6),
-    "one-pixel": (2, 37, 1, 1),
-}
-CASES = [
-    pytest.param(shape, axis, id=f"{name}-{axis}")
-    for name, shape in SHAPES.items()
-    for axis in range(len(shape))
-]
 
 
 def build(x: FloatArray, axis: int) -> tuple[Graph, FloatArray]:
@@ -34,7 +21,7 @@ def build(x: FloatArray, axis: int) -> tuple[Graph, FloatArray]:
     return one_node_graph(Softmax(axis=axis), {"x": x}, x.shape), reference
 
 
-@pytest.mark.parametrize(("shape", "axis"), CASES)
+@pytest.mark.parametrize(("shape", "axis"), EVERY_AXIS)
 def test_agrees_with_onnx_runtime_and_cuts_keep_bits(device: Device, shape: Shape, axis: int) -> None:
     x = 4 * random_array(*shape)
     graph, reference = build(x, axis)
