@@ -11,7 +11,7 @@ from onnx import helper
 from codl.errors import ModelError
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.graph import FLOAT_TYPE, NO_EPILOGUE, FloatArray, Node, Shape, Tensor
-from codl.ir.ops import Epilogue, Op, Unary
+from codl.ir.ops import Epilogue, Op, Reshape, Unary
 
 MAX_RANK = 4
 HOLDABLE = f"up to {MAX_RANK} axes, none empty"
@@ -173,6 +173,12 @@ class Draft:
         unique = self.unique_node_name(name or output)
         self.nodes.append(Node(name=unique, op=op, inputs=tuple(inputs), output=output, epilogue=epilogue))
         return output
+
+    def reshape(self, x: str, shape: Shape, *, hint: str, name: str | None = None) -> str:
+        """Return the name of a tensor under another shape: of a new constant, or of a new node's output."""
+        if x in self.constants:
+            return self.add_constant(hint, self.constants[x].reshape(shape))
+        return self.add_node(Reshape(), (x,), self.fresh_name(hint), shape=shape, name=name)
 
     def add_alias(self, output: str, source: str) -> None:
         """Let ``source``, already in the graph, stand for ``output``."""

@@ -46,14 +46,14 @@ def parse_graph(
     """
     try:
         found = _decode(json.loads(text))
+        if not isinstance(found, Graph):
+            raise TypeError(f"got {type(found).__name__}, expected Graph")
+        models: dict[str, HostModel] = {
+            group: replace(model, content=(contents or {}).get(group, b""))
+            for group, model in found.host_models.items()
+        }
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"graph as text: {type(error).__name__} {error}") from error
-    if not isinstance(found, Graph):
-        raise ValueError(f"graph as text: got {type(found).__name__}, expected Graph")
-    models: dict[str, HostModel] = {
-        group: replace(model, content=(contents or {}).get(group, b""))
-        for group, model in found.host_models.items()
-    }
     return replace(found, constants=constants, host_models=models)
 
 

@@ -6,7 +6,6 @@ import numpy.typing as npt
 from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.windows import read_transposed_window, read_window
-from codl.ir.graph import Shape
 from codl.ir.ops import Binary, BinaryKind, Conv2d, ConvTranspose2d, MatMul, Op, Reshape
 
 
@@ -50,9 +49,9 @@ def translate_matmul(draft: Draft, node: OnnxNode) -> None:
     row = len(a_shape) == 1
     column = len(b_shape) == 1
     if row:
-        a = _reshape(draft, a, (1, *a_shape), hint=f"{node.output}/row")
+        a = draft.reshape(a, (1, *a_shape), hint=f"{node.output}/row")
     if column:
-        b = _reshape(draft, b, (*b_shape, 1), hint=f"{node.output}/column")
+        b = draft.reshape(b, (*b_shape, 1), hint=f"{node.output}/column")
     batch = shape[: len(shape) - (not row) - (not column)]
     ends = ((1,) if row else (a_shape[-2],)) + ((1,) if column else (b_shape[-1],))
     product = draft.fresh_name(f"{node.output}/matrix")
@@ -126,13 +125,6 @@ def _addend(draft: Draft, node: OnnxNode, name: str) -> str:
 
 def _double(value: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
     return np.asarray(value, dtype=np.float64)
-
-
-def _reshape(draft: Draft, name: str, shape: Shape, *, hint: str) -> str:
-    """Return the tensor under another shape: a new constant, or the output of a new node."""
-    if name in draft.constants:
-        return draft.add_constant(hint, draft.constants[name].reshape(shape))
-    return draft.add_node(Reshape(), (name,), draft.fresh_name(hint), shape=shape)
 
 
 TRANSLATIONS: Translations = {

@@ -14,7 +14,7 @@ from codl.frontend.host import settle
 from codl.frontend.reader import Argument, Source, name_model, read_source
 from codl.frontend.refusal import RefusedError
 from codl.frontend.simplify import simplify
-from codl.frontend.structure import check_structure, sort_nodes
+from codl.frontend.structure import check_structure
 from codl.frontend.tiling import mark_tiles
 from codl.frontend.translate import translate
 from codl.frontend.validity import check_nodes
@@ -112,7 +112,6 @@ def _make_graph(source: Source, *, shapes: Shapes, initializers: Values | None) 
     bind(source, shapes=shapes, initializers=initializers)
     try:
         check_structure(source)
-        sort_nodes(source.proto.graph)
         check_nodes(source)
         graph = translate(simplify(source), label=source.label, limits=source.limits)
         check_shapes(graph)

@@ -50,8 +50,7 @@ def translate_instance_norm(draft: Draft, node: OnnxNode) -> None:
     weights = [draft.operand(name, node=node) for name in constants]
     batch, channels, height, width = image = shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
     if image != shape:
-        before = draft.fresh_name(f"{node.output}/image")
-        x = draft.add_node(Reshape(), (x,), before, shape=image, name=f"{node.name}/image")
+        x = draft.reshape(x, image, hint=f"{node.output}/image", name=f"{node.name}/image")
     rows, factors = (draft.fresh_name(f"{node.output}/{part}") for part in ("rows", "factors"))
     draft.add_node(RowMoments(), (x,), rows, shape=(batch, channels, height, 2), name=f"{node.name}/rows")
     op = CombineMoments(epsilon=node.number("epsilon", 1e-5), row_length=width)
@@ -82,12 +81,10 @@ def translate_layer_norm(draft: Draft, node: OnnxNode) -> None:
     if is_one:
         draft.add_node(op, (x, *weights), node.output, shape=shape, name=node.name)
         return
-    flat = []
-    for name, part in zip((x, *weights), (matrix, *[matrix[1:]] * len(weights)), strict=True):
-        copy = draft.fresh_name(f"{node.output}/{name}/rows")
-        flat.append(draft.add_node(Reshape(), (name,), copy, shape=part))
+    rows = draft.reshape(x, matrix, hint=f"{node.output}/rows", name=f"{node.name}/rows")
+    flat = [draft.reshape(name, matrix[1:], hint=f"{name}/flat") for name in weights]
     result = draft.fresh_name(f"{node.output}/normalized")
-    draft.add_node(op, flat, result, shape=matrix, name=f"{node.name}/normalized")
+    draft.add_node(op, (rows, *flat), result, shape=matrix, name=f"{node.name}/normalized")
     draft.add_node(Reshape(), (result,), node.output, shape=shape, name=node.name)
 
 
@@ -116,8 +113,8 @@ def translate_softmax(draft: Draft, node: OnnxNode) -> None:
         draft.add_node(Softmax(axis=axis), (x,), node.output, shape=shape, name=node.name)
         return
     rows = (math.prod(shape[:axis]), inner)
-    before, after = (draft.fresh_name(f"{node.output}/{part}") for part in ("rows", "softmax"))
-    draft.add_node(Reshape(), (x,), before, shape=rows, name=f"{node.name}/rows")
+    before = draft.reshape(x, rows, hint=f"{node.output}/rows", name=f"{node.name}/rows")
+    after = draft.fresh_name(f"{node.output}/softmax")
     draft.add_node(Softmax(axis=1), (before,), after, shape=rows, name=f"{node.name}/softmax")
     draft.add_node(Reshape(), (after,), node.output, shape=shape, name=node.name)
 

@@ -105,7 +105,8 @@ class OnnxNode:
 
     def is_default(self, attribute: AttributeProto) -> bool:
         """Return whether an attribute says what ONNX takes where it is missing."""
-        declared = None if self.schema is None else self.schema.attributes.get(attribute.name)
+        schema = self.schema
+        declared = None if schema is None else schema.attributes.get(attribute.name)
         return declared is not None and bool(declared.default_value == attribute)
 
     def sentence(

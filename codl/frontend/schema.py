@@ -53,9 +53,10 @@ def check_operator_sets(source: Source) -> None:
 
 def find_schema_problems(node: OnnxNode) -> Iterator[str]:
     """Yield one sentence for each attribute or argument that the operator's schema does not have."""
-    if node.proto.domain in DEFAULT_DOMAINS and not _is_unknown(node):
-        yield from _find_attribute_problems(node, node.schema)
-        yield from _find_argument_problems(node, node.schema)
+    schema = node.schema if node.proto.domain in DEFAULT_DOMAINS else None
+    if schema is not None and not schema.deprecated:
+        yield from _find_attribute_problems(node, schema)
+        yield from _find_argument_problems(node, schema)
 
 
 def check_known(node: OnnxNode) -> None:
@@ -66,16 +67,13 @@ def check_known(node: OnnxNode) -> None:
     Raises:
         RefusedError: It has none; ONNX Runtime may.
     """
-    if node.proto.domain in DEFAULT_DOMAINS and _is_unknown(node):
+    schema = node.schema if node.proto.domain in DEFAULT_DOMAINS else None
+    if node.proto.domain in DEFAULT_DOMAINS and (schema is None or schema.deprecated):
         got, expected = f"operator {node.op_type or 'without a type'}", f"one that opset {node.opset} has"
         raise RefusedError(
             node.sentence(got=got, expected=expected, remedy=_REMEDY),
             reason=f"node {node.name!r}: got {got}, expected {expected}",
         )
-
-
-def _is_unknown(node: OnnxNode) -> bool:
-    return node.schema is None or node.schema.deprecated
 
 
 def _find_attribute_problems(node: OnnxNode, schema: Any) -> Iterator[str]:

@@ -9,15 +9,20 @@ from codl.errors import ModelError
 from codl.frontend.onnx_node import OnnxNode, find_bodies
 from codl.frontend.reader import Source
 
+Waits = dict[int, set[int]]
+"""Node, by its place -> the places of the nodes that it reads from."""
+
 
 def check_structure(source: Source) -> None:
-    """Raise `ModelError` with every problem of the model's wiring, or return silently."""
-    problems = list(find_structure_problems(source))
+    """Raise `ModelError` with every problem of the model's wiring, or sort its nodes topologically."""
+    waits = _find_waits(source.proto.graph.node)
+    problems = list(_find_problems(source, waits))
     if problems:
         raise ModelError("\n".join(problems))
+    _sort_nodes(source.proto.graph, waits)
 
 
-def find_structure_problems(source: Source) -> Iterator[str]:
+def _find_problems(source: Source, waits: Waits) -> Iterator[str]:
     """Yield one sentence for each name that the top-level graph does not wire as ONNX demands."""
     graph, label = source.proto.graph, source.label
     nodes = [OnnxNode(proto=n, opset=source.opset, label=label) for n in graph.node]
@@ -29,7 +34,7 @@ def find_structure_problems(source: Source) -> Iterator[str]:
     for name in (value.name for value in graph.output):
         if name not in written:
             yield f"{label}: output {name!r}: got no node that writes it, expected one; export again"
-    cycle = _find_cycle(nodes)
+    cycle = [nodes[index].name for index in _find_cycle(waits)]
     if cycle:
         yield (
             f"{label}: got a cycle through nodes {' -> '.join(repr(n) for n in cycle)}, "
@@ -46,9 +51,8 @@ def find_structure_problems(source: Source) -> Iterator[str]:
                 )
 
 
-def sort_nodes(graph: Any) -> None:
+def _sort_nodes(graph: Any, waits: Waits) -> None:
     """Bring the nodes of a sound `onnx.GraphProto` into topological order, unless they are in one."""
-    waits = _find_waits(graph.node)
     if all(max(before, default=-1) < index for index, before in waits.items()):
         return
     nodes = [graph.node[index] for index in TopologicalSorter(waits).static_order()]
@@ -56,7 +60,7 @@ def sort_nodes(graph: Any) -> None:
     graph.node.extend(nodes)
 
 
-def _find_waits(nodes: Sequence[Any]) -> dict[int, set[int]]:
+def _find_waits(nodes: Sequence[Any]) -> Waits:
     """Return for each node, by its place, the places of the nodes that it reads from."""
     producers = {o: index for index, node in enumerate(nodes) for o in node.output if o}
     return {
@@ -81,10 +85,10 @@ def find_reads(node: Any) -> Iterator[str]:
         yield from (name for inner in body.node for name in find_reads(inner) if name not in own)
 
 
-def _find_cycle(nodes: list[OnnxNode]) -> list[str]:
-    """Return the names of nodes that wait for each other, the first again at the end; empty where none do."""
+def _find_cycle(waits: Waits) -> list[int]:
+    """Return nodes that wait for each other, the first again at the end; empty where none do."""
     try:
-        TopologicalSorter(_find_waits([node.proto for node in nodes])).prepare()
+        TopologicalSorter(waits).prepare()
     except CycleError as error:
-        return [nodes[index].name for index in error.args[1]]
+        return list(error.args[1])
     return []

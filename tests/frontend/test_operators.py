@@ -190,7 +190,9 @@ def test_recognises_swish_that_is_spelled_out(alpha: float | None) -> None:
 def test_keeps_a_gate_whose_number_adds_axes() -> None:
     nodes = [node("Sigmoid", ["x"], ["g"]), node("Mul", ["g", "x"], ["m"]), node("Mul", ["m", "one"], ["y"])]
 
-    graph = check_translation(make_model(nodes, inputs={"x": [5]}, constants={"one": np.ones((1, 1, 1), "f4")}))
+    graph = check_translation(
+        make_model(nodes, inputs={"x": [5]}, constants={"one": np.ones((1, 1, 1), "f4")})
+    )
 
     assert graph.shape("y") == (1, 1, 5)
 

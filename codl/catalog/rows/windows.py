@@ -90,7 +90,7 @@ def launch_windows(
     has_row_end: bool = True,
     **facts: Any,
 ) -> tuple[LaunchBatch, ...]:
-    """Return the launch of a convolution: what all of them read, write and are told, and what one adds.
+    """Return the launch of a convolution: what all of them read, write and take, and what one adds.
 
     Args:
         node: The convolution, whose epilogue the launch applies.
