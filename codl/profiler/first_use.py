@@ -32,13 +32,17 @@ _REFERENCES_FILE, _NEIGHBOURS_FILE = "references.json", "neighbours.json"
 def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
     """Return by name the best profiles there are for devices that work together.
 
-    Where a profile does not say what two devices do to each other, that is measured, and kept.
+    A profile of the user's own counts as it is; without one a shipped profile is scaled to the device, and
+    without that all is estimated. Where profiles do not say what two devices do to each other, that is
+    measured, and kept.
 
     Raises:
         DeviceError: A device that had to be measured failed.
         ProfileError: A profile of the user's own is broken or was measured with another driver.
     """
-    found = {info.name: find_or_borrow(info) for info in infos}
+    own = {info.name: find_profile(info) for info in infos}
+    reference_us = _recall_references([info for info in infos if own[info.name] is None])
+    found = {info.name: own[info.name] or _borrow(info, reference_us[info.name]) for info in infos}
     for first, second in combinations(infos, 2):
         pairs = ((first.name, second.name), (second.name, first.name))
         if any(
@@ -51,40 +55,39 @@ def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
     return found
 
 
-def find_or_borrow(info: DeviceInfo) -> DeviceProfile:
-    """Return the best profile there is for a device.
-
-    Raises:
-        DeviceError: A device that had to be measured failed.
-        ProfileError: The user's own profile is broken or was measured with another driver.
-    """
-    own = find_profile(info)
-    if own is not None:
-        return own
-    shipped, reference_us = find_shipped(info), recall_references(info)
+def _borrow(info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:
+    shipped = find_shipped(info)
     if shipped is not None:
         return borrow(shipped, info, reference_us)
     return estimate(info, reference_us, bandwidth_bytes_per_us=STREAM_BYTES / reference_us[MEMORY])
 
 
-def recall_references(info: DeviceInfo) -> dict[str, float]:
-    """Return what the two reference kernels take on a device, in us; measured once, then kept.
+def _recall_references(infos: Sequence[DeviceInfo]) -> dict[str, dict[str, float]]:
+    """Return by name what the two reference kernels take on each device, in us; measured once, then kept.
 
-    Raises:
-        DeviceError: The device failed.
+    Devices that are measured take turns, so that a slow minute is one for all of them.
     """
-    known = {"device": asdict(DeviceKey.of(info))}
-    if (kept := _recall(info, _REFERENCES_FILE, known, _read_references)) is not None:
-        return kept
-    _LOG.warning(
-        "%s: no profile yet: its two reference kernels are measured, in seconds; "
-        "`codl profile --device %s` measures its kernels",
-        info.name,
-        info.name,
-    )
-    reference_us = measure_references(open_device(info.name))
-    _keep(info, _REFERENCES_FILE, {**known, "reference_us": reference_us})
-    return reference_us
+    found: dict[str, dict[str, float]] = {}
+    for info in infos:
+        if (kept := _recall(info, _REFERENCES_FILE, _tell_device(info), _read_references)) is not None:
+            found[info.name] = kept
+    unknown = [info for info in infos if info.name not in found]
+    for info in unknown:
+        _LOG.warning(
+            "%s: no profile yet: its two reference kernels are measured, in seconds; "
+            "`codl profile --device %s` measures its kernels",
+            info.name,
+            info.name,
+        )
+    measured = measure_references([open_device(info.name) for info in unknown]) if unknown else []
+    for info, reference_us in zip(unknown, measured, strict=True):
+        _keep(info, _REFERENCES_FILE, {**_tell_device(info), "reference_us": reference_us})
+        found[info.name] = reference_us
+    return found
+
+
+def _tell_device(info: DeviceInfo) -> dict[str, Any]:
+    return {"device": asdict(DeviceKey.of(info))}
 
 
 def _read_references(told: Mapping[str, Any]) -> dict[str, float]:
@@ -92,8 +95,11 @@ def _read_references(told: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _recall_neighbours(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:
-    """Return what two devices do to each other, the first's first; measured once, then kept."""
-    known = {"device": asdict(DeviceKey.of(first)), "other": asdict(DeviceKey.of(second))}
+    """Return what two devices do to each other, the first's first; measured once, then kept.
+
+    What other programs disturbed counts for this process only.
+    """
+    known = {**_tell_device(first), "other": asdict(DeviceKey.of(second))}
     where = f"{second.name}.{_NEIGHBOURS_FILE}"
 
     def read(told: Mapping[str, Any]) -> tuple[Neighbour, Neighbour]:
@@ -102,7 +108,8 @@ def _recall_neighbours(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour
     if (kept := _recall(first, where, known, read)) is not None:
         return kept
     one, two = measure_neighbours(open_device(first.name), open_device(second.name), seconds=_PAIR_SECONDS)
-    _keep(first, where, {**known, "first": format_neighbour(one), "second": format_neighbour(two)})
+    if one.is_steady:
+        _keep(first, where, {**known, "first": format_neighbour(one), "second": format_neighbour(two)})
     return one, two
 
 

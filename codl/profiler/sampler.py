@@ -42,8 +42,8 @@ _CORE_BYTES, _WALKS, _LEAD = 1 << 14, 1 << 10, 2
 before those that count."""
 _PARTS, _LEAST_PARTS = 64, 8
 """Of what all cores walk through, taken by whichever is free: in all, and for each core at least."""
-_FIRST_ROUNDS, _FIRST_SECONDS = 15, 1.5
-"""Readings of the references where nothing else is measured, and for how long they take at most."""
+_FIRST_SECONDS = 2.5
+"""For how long the references are read where nothing else is measured."""
 _TO_DEVIATION, _MEDIAN_ERROR = 1.4826, 1.2533
 """A median absolute deviation as a standard deviation; standard error of a median in that of a mean."""
 _US = 1e6
@@ -79,19 +79,24 @@ def _prepare_walk(device: Device) -> Call:
     )
 
 
-def measure_references(device: Device) -> dict[str, float]:
-    """Return the medians of what the reference kernels take on a device, in us; takes two seconds at most.
+def measure_references(devices: Sequence[Device]) -> list[dict[str, float]]:
+    """Return what the reference kernels take on each device, in us; takes some seconds.
+
+    Devices take turns and means count: what lasts longer than a kernel slows a network down as well.
 
     Raises:
-        DeviceError: The device failed.
+        DeviceError: A device failed.
     """
-    references = References(Stopwatch(device))
-    rounds: list[dict[str, float]] = []
+    references = [References(Stopwatch(device)) for device in devices]
+    rounds: list[list[list[float]]] = []
     end = time.monotonic() + _FIRST_SECONDS
     with attentive_host():
-        while len(rounds) < _FIRST_ROUNDS and (not rounds or time.monotonic() < end):
-            rounds.append(references.read())
-    return {name: seconds * _US for name, seconds in _find_medians(rounds).items()}
+        while not rounds or time.monotonic() < end:
+            rounds.append([list(one.read().values()) for one in references])
+    means_us = np.mean(rounds, axis=0) * _US
+    return [
+        dict(zip(one.calls, us.tolist(), strict=True)) for one, us in zip(references, means_us, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

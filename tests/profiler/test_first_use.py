@@ -1,6 +1,7 @@
 """A device without a profile of its own gets one in seconds: a shipped one scaled to it, or an estimate."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from codl.devices.opencl import Device
 from codl.errors import ProfileError
 from codl.latency import store
 from codl.latency.files import save_profile
-from codl.latency.profile import DeviceProfile, Neighbour, Origin
+from codl.latency.profile import DeviceProfile, Meeting, Neighbour, Origin
 from codl.latency.store import borrow, shipped_path, user_path
 from codl.profiler import first_use
-from codl.profiler.first_use import find_or_borrow, find_profiles, recall_references
+from codl.profiler.first_use import find_profiles
 from codl.profiler.sampler import STREAM_BYTES
 from tests.latency.profiles import make_profile
 
@@ -40,22 +41,26 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let reference kernels take what they take at no device; return the devices that were asked."""
     asked: list[str] = []
 
-    def measure(device: Device) -> dict[str, float]:
-        asked.append(device.info.name)
-        return dict(QUICK)
+    def measure(devices: Sequence[Device]) -> list[dict[str, float]]:
+        asked.extend(device.info.name for device in devices)
+        return [dict(QUICK) for _ in devices]
 
     monkeypatch.setattr(first_use, "measure_references", measure)
     return asked
 
 
+def find_one(device: Device) -> DeviceProfile:
+    return find_profiles([device.info])[device.info.name]
+
+
 def test_references_are_measured_once_and_said(
     device: Device, shipped: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = recall_references(device.info)
+    first = find_one(device).reference_us
 
     assert set(first) == {"compute", "memory"}
     assert all(us > 0 for us in first.values())
-    assert recall_references(device.info) == first
+    assert find_one(device).reference_us == first
     (told,) = [record.getMessage() for record in caplog.records if "codl profile" in record.getMessage()]
     assert told.startswith(f"{device.info.name}: no profile yet")
 
@@ -63,25 +68,25 @@ def test_references_are_measured_once_and_said(
 def test_shipped_profile_is_scaled_by_what_references_take(
     device: Device, relative: DeviceProfile, measured: list[str]
 ) -> None:
-    profile = find_or_borrow(device.info)
+    profile = find_one(device)
 
     assert profile.origin is Origin.BORROWED
     assert profile == borrow(relative, device.info, QUICK)
-    assert find_or_borrow(device.info) == profile
+    assert find_one(device) == profile
     assert measured == [device.info.name]
 
 
 def test_device_without_a_shipped_profile_is_estimated(
     device: Device, shipped: Path, measured: list[str]
 ) -> None:
-    profile = find_or_borrow(device.info)
+    profile = find_one(device)
 
     assert profile.origin is Origin.ESTIMATED
     assert profile.info == device.info
     assert profile.reference_us == QUICK
     assert profile.bandwidth_bytes_per_us == STREAM_BYTES / QUICK["memory"]
     assert profile.rows == {}
-    assert find_or_borrow(device.info) == profile
+    assert find_one(device) == profile
     assert measured == [device.info.name]
 
 
@@ -89,7 +94,7 @@ def test_own_profile_is_taken_as_it_is(device: Device, relative: DeviceProfile, 
     own = make_profile(device.info)
     save_profile(own, user_path(device.info))
 
-    assert find_or_borrow(device.info) == own
+    assert find_one(device) == own
     assert measured == []
 
 
@@ -98,7 +103,7 @@ def test_own_profile_that_is_broken_is_an_error(device: Device, relative: Device
     user_path(device.info).write_text("[", encoding="utf-8")
 
     with pytest.raises(ProfileError, match="run `codl profile`"):
-        find_or_borrow(device.info)
+        find_one(device)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +124,13 @@ def test_own_profile_that_is_broken_is_an_error(device: Device, relative: Device
 def test_damaged_references_are_measured_again(
     device: Device, relative: DeviceProfile, measured: list[str], damage: str | tuple[str, object]
 ) -> None:
-    find_or_borrow(device.info)
+    find_one(device)
     path = user_path(device.info).parent / "references.json"
     sound = path.read_text()
     changed = damage if isinstance(damage, str) else json.dumps({**json.loads(sound), damage[0]: damage[1]})
     path.write_text(changed, encoding="utf-8")
 
-    assert find_or_borrow(device.info).reference_us == QUICK
+    assert find_one(device).reference_us == QUICK
     assert path.read_text() == sound
     assert len(measured) == 2
 
@@ -136,10 +141,10 @@ def test_cache_that_cannot_be_written_is_no_error(
     user_path(device.info).parent.parent.mkdir(parents=True)
     user_path(device.info).parent.write_text("in the way", encoding="utf-8")
 
-    assert find_or_borrow(device.info).origin is Origin.BORROWED
+    assert find_one(device).origin is Origin.BORROWED
 
 
-def test_devices_that_never_met_are_measured_together_once(
+def test_devices_that_never_met_are_measured_together(
     devices: tuple[OpenedDevice, ...], shipped: Path
 ) -> None:
     infos = [opened.info for opened in devices[:2]]
@@ -148,15 +153,41 @@ def test_devices_that_never_met_are_measured_together_once(
     for info in infos:
         save_profile(replace(make_profile(info), neighbours={}), user_path(info))
 
-    first = find_profiles(infos)
-    again = find_profiles(infos)
+    found = find_profiles(infos)
 
     names = [info.name for info in infos]
     for name, other in (names, names[::-1]):
-        meeting = first[name].neighbours[other].meeting
+        meeting = found[name].neighbours[other].meeting
         assert meeting is not None
         assert meeting.median_us > 0
-        assert again[name].neighbours[other].meeting == meeting
+
+
+@pytest.mark.parametrize(("p95_us", "measurements"), [(90.0, 1), (9000.0, 2)])
+def test_what_other_programs_disturbed_is_measured_again(
+    devices: tuple[OpenedDevice, ...],
+    shipped: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    p95_us: float,
+    measurements: int,
+) -> None:
+    infos = [opened.info for opened in devices[:2]]
+    if len(infos) < 2:
+        pytest.skip("one device")
+    for info in infos:
+        save_profile(replace(make_profile(info), neighbours={}), user_path(info))
+    meeting = Meeting(median_us=30.0, p95_us=p95_us, samples=200)
+    neighbour, made = Neighbour(slowdown=((1.0, 1.0), (1.0, 1.0)), meeting=meeting), []
+
+    def measure(first: Device, second: Device, *, seconds: float) -> tuple[Neighbour, Neighbour]:
+        made.append((first, second))
+        return neighbour, neighbour
+
+    monkeypatch.setattr(first_use, "measure_neighbours", measure)
+
+    found = [find_profiles(infos), find_profiles(infos)]
+
+    assert len(made) == measurements
+    assert all(profile.neighbours for one in found for profile in one.values())
 
 
 def test_devices_without_any_profile_have_one_each(

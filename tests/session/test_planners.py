@@ -135,7 +135,8 @@ def _first_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let no profile ship; devices are measured at first use, and equally fast."""
     monkeypatch.delenv("CODL_SHARING", raising=False)
     monkeypatch.setattr(store, "profiles_dir", lambda: tmp_path / "shipped")
-    monkeypatch.setattr(first_use, "measure_references", lambda device: {"compute": 1000.0, "memory": 2000.0})
+    taken = {"compute": 1000.0, "memory": 2000.0}
+    monkeypatch.setattr(first_use, "measure_references", lambda devices: [taken for _ in devices])
     monkeypatch.setattr(first_use, "_recall_neighbours", lambda one, other: (NEIGHBOUR, NEIGHBOUR))
 
 
