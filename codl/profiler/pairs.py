@@ -64,11 +64,11 @@ def measure_neighbours(first: Device, second: Device, *, seconds: float) -> tupl
         DeviceError: A driver refused a kernel or memory, or its queues keep no times.
     """
     stopwatches = Stopwatch(first), Stopwatch(second)
-    devices, share = [one.device for one in stopwatches], seconds / 5
+    devices, share = [one.device for one in stopwatches], seconds / 6
     hosts = [measure_host_coherence(device, seconds=share / 2) for device in devices]
     meeting = measure_meeting(devices, seconds=share)
     signal = measure_signals(devices, seconds=share)
-    own, others = _measure_slowdowns(stopwatches, seconds=share)
+    own, others = _measure_slowdowns(stopwatches, seconds=2 * share)
     one, other = measure_coherence(devices, seconds=share) or (None, None)
     handing = measure_handing(devices, seconds=share)
     found = Neighbour(

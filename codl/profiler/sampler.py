@@ -42,7 +42,7 @@ _CORE_BYTES, _WALKS, _LEAD = 1 << 14, 1 << 10, 2
 before those that count."""
 _PARTS, _LEAST_PARTS = 64, 8
 """Of what all cores walk through, taken by whichever is free: in all, and for each core at least."""
-_FIRST_SECONDS = 2.5
+_FIRST_SECONDS = 2.0
 """For how long the references are read where nothing else is measured."""
 _TO_DEVIATION, _MEDIAN_ERROR = 1.4826, 1.2533
 """A median absolute deviation as a standard deviation; standard error of a median in that of a mean."""

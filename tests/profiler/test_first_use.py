@@ -14,6 +14,7 @@ from codl.latency import store
 from codl.latency.files import save_profile
 from codl.latency.profile import DeviceProfile, Meeting, Neighbour, Origin
 from codl.latency.store import borrow, shipped_path, user_path
+from codl.machine import DeviceKind
 from codl.profiler import first_use
 from codl.profiler.first_use import find_profiles
 from codl.profiler.sampler import STREAM_BYTES
@@ -74,6 +75,27 @@ def test_shipped_profile_is_scaled_by_what_references_take(
     assert profile == borrow(relative, device.info, QUICK)
     assert find_one(device) == profile
     assert measured == [device.info.name]
+
+
+def test_cpu_drivers_are_scaled_alike(
+    devices: tuple[OpenedDevice, ...], shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = [replace(opened.info, units=2) for opened in devices[:2] if opened.info.kind is DeviceKind.CPU]
+    if len(infos) < 2:
+        pytest.skip("one CPU driver")
+    neighbour = Neighbour(slowdown=((1.0, 1.0), (1.0, 1.0)))
+    monkeypatch.setattr(first_use, "_recall_neighbours", lambda one, other: (neighbour, neighbour))
+    for info in infos:
+        save_profile(make_profile(info), shipped_path(info))
+    usual = make_profile(infos[0]).reference_us
+    readings = [{kind: us * factor for kind, us in usual.items()} for factor in (2.0, 4.5)]
+    monkeypatch.setattr(first_use, "measure_references", lambda devices: readings)
+
+    found = find_profiles(infos)
+
+    assert [profile.reference_us for profile in found.values()] == [
+        pytest.approx({kind: 3.0 * us for kind, us in usual.items()})
+    ] * 2
 
 
 def test_device_without_a_shipped_profile_is_estimated(
