@@ -88,10 +88,6 @@ class KernelDatabase:
         """What was looked up before."""
         return {}
 
-    def merged_with(self, other: "KernelDatabase") -> "KernelDatabase":
-        """Return the entries of both; those of ``other`` win."""
-        return KernelDatabase(entries={**self.entries, **other.entries}, stale=self.stale + other.stale)
-
 
 EMPTY = KernelDatabase()
 

@@ -1,4 +1,4 @@
-"""Where the databases of devices are: those that ship with codl, and the user's own, which win.
+"""Where the databases of devices are: in the user's cache folder, written by `codl tune`.
 
 A database that cannot be used never stands in the way of an inference: one line in the log says so, and
 kernels are chosen by rule.
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from codl.assets import cache_dir, profiles_dir
+from codl.assets import cache_dir
 from codl.catalog.choose import Databases
 from codl.catalog.database import EMPTY, KernelDatabase, read_database
 from codl.errors import ProfileError
@@ -30,26 +30,8 @@ def name_folder(info: DeviceInfo) -> str:
     return f"{info.driver}_{model}_v{info.vector_width}_x{info.units}"
 
 
-def name_own_folder(info: DeviceInfo) -> str:
-    """Return the folder of one generation of processors, such as `intel_amd-epyc_v16_x2_g25-17`.
-
-    Where the generation is not known it is the folder of all.
-    """
-    generation = f"_g{info.generation.replace('.', '-')}" if info.generation else ""
-    return f"{name_folder(info)}{generation}"
-
-
-def shipped_path(info: DeviceInfo) -> Path:
-    """Return where a database of this device would ship with codl.
-
-    What is best on one generation of processors may not be on the next one, which bears the same name on
-    virtual machines.
-    """
-    return profiles_dir() / name_own_folder(info) / _FILE
-
-
 def user_path(info: DeviceInfo) -> Path:
-    """Return where the user's own database of this device is kept; `CODL_CACHE_DIR` moves it."""
+    """Return where the database of a device is kept; `CODL_CACHE_DIR` moves it."""
     return cache_dir() / "profiles" / name_folder(info) / _FILE
 
 
@@ -59,24 +41,21 @@ def load_databases(devices: Iterable[DeviceInfo]) -> Databases:
 
 
 def load_database(info: DeviceInfo) -> KernelDatabase:
-    """Return all that was measured on a device, read once a process as long as the files stay as they are."""
-    paths = (shipped_path(info), user_path(info))
-    return _load(info, tuple((path, _find_age(path)) for path in paths))
+    """Return all that was measured on a device, read once a process as long as its file stays as it is."""
+    path = user_path(info)
+    return _load(info, path, _find_age(path))
 
 
 @cache
-def _load(info: DeviceInfo, files: tuple[tuple[Path, int | None], ...]) -> KernelDatabase:
-    database = EMPTY
-    for path, age in files:
-        if age is None:
-            continue
+def _load(info: DeviceInfo, path: Path, age: int | None) -> KernelDatabase:
+    if age is not None:
         try:
-            database = database.merged_with(read_database(path, info))
+            return read_database(path, info)
         except FileNotFoundError:
-            continue
+            return EMPTY
         except ProfileError as error:
             _LOG.warning("%s; kernels of %s are chosen by rule", error, info.name)
-    return database
+    return EMPTY
 
 
 def _find_age(path: Path) -> int | None:

@@ -84,14 +84,6 @@ def test_an_entry_of_an_unknown_kernel_is_stale() -> None:
     assert parse_database(text, INFO).stale == 1
 
 
-def test_the_other_database_wins() -> None:
-    mine, theirs = entry_for(conv(16, 64, 28)), entry_for(conv(16, 64, 28), MR=4, NR=32, VECTOR=16)
-
-    merged = database_of(mine).merged_with(database_of(theirs))
-
-    assert merged.find_exact(mine.key) == theirs
-
-
 def test_nearest_come_first_and_far_ones_not_at_all() -> None:
     wanted = make_shape_key(*_node(conv(16, 64, 28)))
     half, same, far = (entry_for(conv(16, outputs, 28)) for outputs in (32, 63, 512))

@@ -1,4 +1,4 @@
-"""Where databases come from: shipped ones, the user's, and broken ones, which never stand in the way."""
+"""Where databases come from; broken ones never stand in the way."""
 
 import logging
 from dataclasses import replace
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codl.catalog import stored
 from codl.catalog.choose import Rung, explain_choice
 from codl.catalog.database import EMPTY, format_database
-from codl.catalog.stored import load_database, load_databases, name_folder, shipped_path, user_path
+from codl.catalog.stored import load_database, load_databases, name_folder, user_path
 from tests.catalog.nodes import conv, device_info
 from tests.catalog.test_database import database_of, entry_for
 
@@ -20,9 +19,7 @@ CASE = conv(16, 64, 28)
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODL_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(stored, "profiles_dir", lambda: tmp_path / "shipped")
-    for path in (shipped_path(INFO), user_path(INFO)):
-        path.parent.mkdir(parents=True)
+    user_path(INFO).parent.mkdir(parents=True)
 
 
 def test_folder_names_driver_device_lanes_and_units() -> None:
@@ -33,22 +30,10 @@ def test_without_files_nothing_is_known() -> None:
     assert load_database(INFO) == EMPTY
 
 
-def test_the_users_own_wins() -> None:
-    shipped, own = entry_for(CASE), entry_for(CASE, MR=4, NR=32, VECTOR=16)
-    other = entry_for(conv(8, 8, 8))
-    shipped_path(INFO).write_text(format_database(database_of(shipped, other), INFO))
-    user_path(INFO).write_text(format_database(database_of(own), INFO))
+def test_databases_go_by_the_names_of_devices() -> None:
+    user_path(INFO).write_text(format_database(database_of(entry_for(CASE)), INFO))
 
-    assert load_databases([INFO])["here-cpu"] == database_of(other, own)
-
-
-def test_what_ships_is_of_one_generation_of_processors() -> None:
-    fourth, fifth = (replace(INFO, generation=generation) for generation in ("25.17", "26.2"))
-    shipped_path(fourth).parent.mkdir()
-    shipped_path(fourth).write_text(format_database(database_of(entry_for(CASE)), fourth))
-
-    assert load_database(fourth) == database_of(entry_for(CASE))
-    assert load_database(fifth) == load_database(INFO) == EMPTY
+    assert load_databases([INFO]) == {"here-cpu": database_of(entry_for(CASE))}
 
 
 def test_a_changed_file_is_read_again() -> None:
@@ -71,10 +56,3 @@ def test_a_broken_file_is_one_warning_and_rules_choose(
     (record,) = caplog.records
     assert str(user_path(INFO)) in record.getMessage()
     assert "chosen by rule" in record.getMessage()
-
-
-def test_a_broken_file_leaves_the_shipped_one_in_use() -> None:
-    shipped_path(INFO).write_text(format_database(database_of(entry_for(CASE)), INFO))
-    user_path(INFO).write_text("{")
-
-    assert load_database(INFO) == database_of(entry_for(CASE))

@@ -19,11 +19,7 @@ def name_path(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-PATHS = sorted(
-    path
-    for path in profiles_dir().glob("*/*.json")
-    if path.parent.name != "workloads" and path.name != "kernels.json"
-)
+PATHS = sorted(path for path in profiles_dir().glob("*/*.json") if path.parent.name != "workloads")
 SIMULATED_PATHS = [path for path in PATHS if path.parent.name == SIMULATED]
 MEASURED_PATHS = [path for path in PATHS if path.parent.name != SIMULATED]
 MOST_BYTES = 16 << 10
