@@ -76,7 +76,7 @@ class CodlBackend(Backend):  # type: ignore[misc]
         name = _find_name(device)
         if name is None:
             raise DeviceError(f"device: got {device!r}, expected 'CPU', or 'GPU' where there is one")
-        options = SessionOptions()
+        options = SessionOptions(warm_up="block")
         if device.upper() != "CPU":
             options.devices = [name]
         for option, value in kwargs.items():

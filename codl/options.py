@@ -12,6 +12,8 @@ from codl.errors import InputError, UnsupportedError
 from codl.limits import DEFAULT_LIMITS, Limits
 from codl.plan.steps import Plan
 
+WARM_UP_VARIABLE = "CODL_WARM_UP"
+
 
 class GraphOptimizationLevel(IntEnum):
     """How much onnxruntime rewrites a graph; accepted without effect, codl always simplifies and fuses."""
@@ -56,6 +58,9 @@ class SessionOptions:
     axes: Sequence[int] | None = None
     """Axes to cut along under `even`, most wanted first; H, OC, N by default."""
     max_chain_length: int = 8
+    warm_up: str = field(default_factory=lambda: os.environ.get(WARM_UP_VARIABLE, "background"))
+    """`background`: ONNX Runtime answers while kernels compile, so the last bits of results change when they
+    are ready; `block`: the session waits for them. The variable `CODL_WARM_UP` sets the default."""
     verify_plan: bool = False
     """Measure the best few plans and every device alone once, and keep the fastest."""
     enable_profiling: bool = False

@@ -25,7 +25,7 @@ def main() -> None:
         replace(step, cuts=tuple(map(move, step.cuts))) if isinstance(step, Chain) else step
         for step in plan.steps
     )
-    options = codl.SessionOptions()
+    options = codl.SessionOptions(warm_up="block")
     options.plan = replace(plan, steps=steps)
     with codl.InferenceSession(model, options) as session:
         cuts = sum(isinstance(step, Chain) for step in session.plan.steps)

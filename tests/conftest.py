@@ -17,6 +17,7 @@ if not CHOSEN:
     os.environ["CODL_EMULATE_PAIR"] = "1"
 # What the user has tuned or kept decides nothing here; what tests compile is kept for the next time.
 os.environ.setdefault("CODL_CACHE_DIR", str(CACHE))
+os.environ.setdefault("CODL_WARM_UP", "block")
 
 from codl.devices.drivers import OpenedDevice, find_device, load  # noqa: E402
 from codl.devices.meeting import can_signal  # noqa: E402

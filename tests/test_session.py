@@ -210,10 +210,9 @@ def test_other_threads_work_while_one_runs(session: codl.InferenceSession) -> No
 def test_closing_frees_what_was_compiled() -> None:
     session = codl.InferenceSession(model().SerializeToString(), even_options())
     session.run(None, feeds())
-    assert session._variants is not None
-    (variant,) = session._variants._kept.values()
-    held = weakref.ref(variant.executable)
-    del variant
+    assert session._tier is not None
+    assert session._tier.variant is not None
+    held = weakref.ref(session._tier.variant.executable)
 
     session.close()
 

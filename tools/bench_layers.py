@@ -107,7 +107,7 @@ def time_both(
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # both write their files here
         try:
-            options = codl.SessionOptions()
+            options = codl.SessionOptions(warm_up="block")
             options.enable_profiling, options.devices = True, [device.info.name]
             theirs = onnxruntime.SessionOptions()
             theirs.enable_profiling, theirs.intra_op_num_threads = True, count_cores()

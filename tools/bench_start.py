@@ -58,7 +58,7 @@ def measure(arguments: list[str]) -> int:
     from codl import InferenceSession, SessionOptions
 
     model, devices, planner = arguments
-    options = SessionOptions()
+    options = SessionOptions(warm_up="block")
     options.devices, options.planner = devices.split(","), planner
     start = time.perf_counter()
     session = InferenceSession(model, options)

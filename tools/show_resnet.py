@@ -94,7 +94,7 @@ def open_session(
     stack: ExitStack, model: bytes, devices: Sequence[str], planner: str | None = None
 ) -> codl.InferenceSession:
     """Return a session over some devices; without a planner it plans as any session does."""
-    options = codl.SessionOptions()
+    options = codl.SessionOptions(warm_up="block")
     options.devices = devices
     options.planner = planner
     return stack.enter_context(codl.InferenceSession(model, options))

@@ -107,7 +107,7 @@ def _find_names(args: argparse.Namespace, plan: Plan) -> Sequence[str]:
 
 
 def _single_options(device: str) -> SessionOptions:
-    options = SessionOptions()
+    options = SessionOptions(warm_up="block")
     options.planner = f"single:{device}"
     return options
 

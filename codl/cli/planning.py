@@ -42,7 +42,7 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
 
 def session_options(args: argparse.Namespace) -> SessionOptions:
     """Return the session options that the flags stand for."""
-    options = SessionOptions()
+    options = SessionOptions(warm_up="block")
     options.devices = args.devices
     options.planner = args.planner
     options.ratios = args.ratio

@@ -45,7 +45,7 @@ def note_loaded(devices: Collection[tuple[str, str]]) -> None:
 
 
 def keep_in_children(owner: Any) -> None:
-    """Let no child release an object, or what it holds of a driver's."""
+    """Let no child release an object, or what it holds: a driver's, or threads that it would wait for."""
     _owners.add(owner)
 
 
@@ -86,8 +86,6 @@ def check_not_lost(devices: Collection[str]) -> None:
 
 def _mark_child() -> None:
     _end_at_once()
-    if not _STATE.loaded:
-        return
     was_busy = any(_is_held(lock) for lock in list(_locks))
     for lock in list(_locks):
         lock._at_fork_reinit()

@@ -18,6 +18,7 @@ from codl.devices.opencl import COUNTER_STEP, Device
 from codl.devices.timing import Row
 from codl.errors import BuildError, DeviceError
 from codl.ir.graph import FLOAT_BYTES
+from codl.machine import DeviceInfo
 
 _INT_LIMIT = 2**31
 """Build option of kernels/common/grid.h, by which units take work from each other."""
@@ -37,6 +38,26 @@ class BoundLaunch:
     """Kept as long as the kernel: OpenCL retains no buffer for it."""
     scratch_position: int | None = None
     """Which argument is scratch memory, where the kernel takes some."""
+
+
+def find_program(
+    batch: LaunchBatch, source: str, parameters: Parameters, *, info: DeviceInfo
+) -> tuple[str, Parameters]:
+    """Return the source of a batch's kernel and what its program is built with on a device.
+
+    Args:
+        batch: The launch description.
+        source: Kernel file of the row, relative to kernels/.
+        parameters: Of the row.
+        info: The device.
+    """
+    if batch.source is not None:
+        source, parameters = batch.source, {}
+    return source, {**parameters, "STEAL": COUNTER_STEP} if _is_stolen(batch, info) else parameters
+
+
+def _is_stolen(batch: LaunchBatch, info: DeviceInfo) -> bool:
+    return batch.steals and can_steal(info)
 
 
 def bind_launch(
@@ -69,11 +90,7 @@ def bind_launch(
     global_size = tuple(int(size) for size in batch.global_size[0])
     if 0 in global_size:
         return None
-    if batch.source is not None:
-        source, parameters = batch.source, {}
-    is_stolen = batch.steals and can_steal(device.info)
-    if is_stolen:
-        parameters = {**parameters, "STEAL": COUNTER_STEP}
+    source, parameters = find_program(batch, source, parameters, info=device.info)
     kernel = device.kernel(source, batch.entry, parameters)
     args: list[Any] = []
     for arg, storage in zip(batch.tensors, tensors, strict=True):
@@ -97,7 +114,7 @@ def bind_launch(
         np.float32(values[0]) if values.dtype == np.float32 else np.int32(values[0])
         for values in batch.scalars.values()
     ]
-    if is_stolen:
+    if _is_stolen(batch, device.info):
         args += [device.counters, *map(np.int32, global_size)]
         global_size = (min(device.info.units, prod(global_size)), 1, 1)
     device.bind(kernel, *args)

@@ -91,6 +91,16 @@ class Device:
         Raises:
             BuildError: The driver refused the source; the message carries its log.
         """
+        program = self.prepare(source, parameters)
+        with driver_calls(self.info.name, f"no kernel {entry} in {source}", kind=BuildError):
+            return cl.Kernel(program, entry)
+
+    def prepare(self, source: str, parameters: Parameters) -> Any:
+        """Return the program of a source, loaded or built at first use.
+
+        Raises:
+            BuildError: The driver refused the source; the message carries its log.
+        """
         check_not_lost([self.info.name])
         options = build_options(parameters)
         with self._lock:
@@ -102,8 +112,7 @@ class Device:
                     program = self._build(source, options)
                     self._unstored.append((source, options))
                 self._programs[source, options] = program
-        with driver_calls(self.info.name, f"no kernel {entry} in {source}", kind=BuildError):
-            return cl.Kernel(program, entry)
+        return program
 
     def bind(self, kernel: Any, *args: Any) -> None:
         """Set all arguments of a kernel; keep buffers as long as it, which OpenCL does not.

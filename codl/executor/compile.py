@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from threading import Event
 from typing import Any
 
 from codl.catalog.choose import NO_DATABASES, Databases
@@ -24,6 +25,7 @@ from codl.executor.fusions import fuse_work
 from codl.executor.host import HostSessions, prepare_call
 from codl.executor.images import describe_work, plan_images
 from codl.executor.placement import Placement
+from codl.executor.programs import build_programs
 from codl.executor.run import Executable
 from codl.executor.scratch import Scratch
 from codl.executor.trace import Entry, EventKind, Label
@@ -51,6 +53,7 @@ def compile_plan(
     pairs: Sequence[Implementation] = PAIRS,
     hosts: HostSessions | None = None,
     most_bytes: int = DEFAULT_LIMITS.planned_bytes,
+    stop: Event | None = None,
 ) -> Executable:
     """Return the executable of ``plan``: everything fixed, nothing left to decide.
 
@@ -65,12 +68,14 @@ def compile_plan(
         pairs: Rows that may compute two nodes in one launch.
         hosts: ONNX Runtime's sessions shared with other plans of the same graph.
         most_bytes: Activations that the plan may need.
+        stop: As in `build_programs`.
 
     Raises:
         ModelError: The plan needs more memory.
         PlanError: The plan breaks a law.
         UnsupportedError: A node that no implementation of a device computes.
         DeviceError: A driver refused a kernel or memory.
+        StoppedError: `stop` was set.
     """
     check_plan(plan, graph)
     arrangement = arrange([device.info for device in devices], sharing)
@@ -84,7 +89,7 @@ def compile_plan(
         databases=databases,
         pairs=pairs,
         most_bytes=most_bytes,
-    ).compile()
+    ).compile(stop)
 
 
 class _Compiler:
@@ -127,7 +132,9 @@ class _Compiler:
         self._signals = Signals(devices) if arrangement.signals else None
         self._meeting_numbers = count(1)
 
-    def compile(self) -> Executable:
+    def compile(self, stop: Event | None) -> Executable:
+        works = [(action.device, work) for action, work in self._work.items()]
+        build_programs(self._devices, works, stop=stop)
         opening = tuple(self._hold(action) for action in self._schedule.opening)
         actions = self._schedule.actions
         ends = {one.device: place for place, one in enumerate(actions) if isinstance(one, Launch | Publish)}

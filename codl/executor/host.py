@@ -41,20 +41,35 @@ class HostSessions:
 
     def _create(self, group: str) -> Any:
         model = self._graph.host_models[group]
-        try:
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = self._threads
-            options.log_severity_level = 4
-            # Threads that wait for work in a loop would take the cores that drivers compute on.
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            return onnxruntime.InferenceSession(
-                model.content, options, providers=["CPUExecutionProvider"], enable_fallback=0
-            )
-        except Exception as error:  # ONNX Runtime's errors have no common base but this one
-            raise UnsupportedError(
-                f"{self._graph.name}: {group}: got a part {list(model.operators)} that ONNX Runtime refuses "
-                f"({' '.join(str(error).split())}), expected one that it runs; export the model again"
-            ) from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        # Threads that wait for work in a loop would take the cores that drivers compute on.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        label = f"{self._graph.name}: {group}: got a part {list(model.operators)}"
+        return open_host_session(model.content, options, label=label)
+
+
+def open_host_session(model: str | bytes, options: Any, *, label: str) -> Any:
+    """Return ONNX Runtime's session of a model, which writes nothing to the log.
+
+    Args:
+        model: Path of an ONNX file, or its content.
+        options: ONNX Runtime's own.
+        label: How an error begins.
+
+    Raises:
+        UnsupportedError: ONNX Runtime refuses it.
+    """
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+    except Exception as error:  # ONNX Runtime's errors have no common base but this one
+        raise UnsupportedError(
+            f"{label} that ONNX Runtime refuses ({' '.join(str(error).split())}), "
+            "expected one that it runs; export the model again"
+        ) from error
 
 
 class HostRun:

@@ -129,11 +129,15 @@ class Executable:
             call()
         return outputs
 
+    def take_keeping(self) -> Callable[[], None]:
+        """Return what stores all that a first run makes the drivers compile; the run does not do it then."""
+        keep, self._after_first = self._after_first, None
+        return keep or (lambda: None)
+
     def _keep_what_was_made(self) -> None:
         """Store what the first run made the drivers compile; a later one does nothing."""
         if self._after_first is not None:
-            self._after_first()
-            self._after_first = None
+            self.take_keeping()()
 
     def poison(self, value: float) -> None:
         """Fill all memory of activations with ``value``; a run that reads what it did not write shows it."""

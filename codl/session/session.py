@@ -13,19 +13,24 @@ from typing import Any, TypeVar
 from codl.compat import HOST_PROVIDER, name_provider
 from codl.devices.boundary import enough_memory
 from codl.devices.forks import make_lock
-from codl.errors import InputError, InputTypeError, ModelTypeError, PlanError, StoppedError
-from codl.frontend import Argument, Source, open_model
-from codl.frontend.binding import check_initializers, infer_output_shapes
-from codl.frontend.external import InMemory
+from codl.errors import (
+    InputError,
+    InputTypeError,
+    ModelTypeError,
+    PlanError,
+    StoppedError,
+)
+from codl.frontend import Argument
 from codl.ir.graph import Graph
 from codl.options import RunOptions, SessionOptions
 from codl.plan.steps import Plan
-from codl.session.arguments import bind_arguments, describe_argument, describe_model, fix_argument, is_fixed
+from codl.session.arguments import describe_argument
 from codl.session.binding import IOBinding
 from codl.session.feeds import Feeds, check_feeds, check_output_names
-from codl.session.planning import resolve_request
+from codl.session.opening import Model, Opening
 from codl.session.profiling import Profiler
-from codl.session.variants import Variants, compile_variant
+from codl.session.resolving import Once, asks_for_something, resolve_request
+from codl.session.variants import Variant
 from codl.values import ModelMetadata, NodeArg, OrtValue
 
 T = TypeVar("T")
@@ -37,8 +42,10 @@ class InferenceSession:
     The signature is that of `onnxruntime.InferenceSession`. `run` may be called
     from any thread; calls are serialised.
 
-    A model whose inputs leave dimensions open is planned and compiled at the first
-    run of each set of shapes; the last few are kept. Until then it has no `plan`.
+    ONNX Runtime answers while the model is planned and its kernels compile in the
+    background, and goes on where it is faster; `SessionOptions.warm_up` changes that.
+    A model whose inputs leave dimensions open has a plan for each set of shapes that
+    comes often enough. Until its first run it has no `plan`.
 
     Args:
         path_or_bytes: ONNX file or its bytes.
@@ -68,77 +75,39 @@ class InferenceSession:
         self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
         self._plan: Plan | None = None
         self._graph: Graph | None = None
+        """What remains of both when the session is closed."""
+        self._request = request = Once(partial(resolve_request, options))
+        is_blocking = options.warm_up == "block" or options.enable_profiling
         with ThreadPoolExecutor(1, "codl reader") as readers:  # reads while drivers load
             reading = readers.submit(self._open, model)
-            self._request = resolve_request(options)
-            source = reading.result()
+            if is_blocking or asks_for_something(options):
+                request()
+            self._opening = reading.result()
         with self._record("session_initialization"):
-            self._describe(source)
-            self._variants: Variants | None = self._prepare(source)
+            self._opening.check()
+            self._declared = self._opening.declared
+            self._tiers, self._tier = self._opening.start(is_blocking=is_blocking)
+            self._is_checked = self._tier is not None
+        weakref.finalize(self, self._tiers.worker.stop)
         if self._profiler is not None:
             weakref.finalize(self, self._profiler.finish)
 
-    def _open(self, model: str | os.PathLike[str] | bytes) -> Source:
+    def _open(self, model: Model) -> Opening:
         with self._record("model_loading_array" if isinstance(model, bytes) else "model_loading_uri"):
-            options = self._options
-            memory = InMemory(files=options.external_files, values=options.initializers)
-            return open_model(model, limits=options.limits, memory=memory)
-
-    def _describe(self, source: Source) -> None:
-        """Keep what the model declares, with the options' dimensions in it."""
-        lengths = {
-            name: self._options.denoted_dimensions[meaning]
-            for name, meaning in source.denotations.items()
-            if meaning in self._options.denoted_dimensions
-        }
-        lengths.update(self._options.free_dimensions)
-        shapes = {**source.outputs, **infer_output_shapes(source)}
-        outputs = (
-            Argument(name=name, shape=shapes[name] or (), type=source.output_types[name])
-            for name in source.output_names
-        )
-        self._inputs = bind_arguments(source.inputs, lengths)
-        self._overridable = bind_arguments(source.overridable, lengths)
-        self._outputs = bind_arguments(outputs, lengths)
-        self._output_names = source.output_names
-        self._metadata = describe_model(source.metadata)
-
-    def _prepare(self, source: Source) -> Variants:
-        """Return the model's variants: the first one made where the model leaves no dimension open."""
-        fixed = dict(self._options.initializers)
-        check_initializers(source, fixed)
-        build = partial(
-            compile_variant,
-            source,
-            request=self._request,
-            is_verified=self._options.verify_plan,
-            is_profiled=self._profiler is not None,
-            host_threads=self._options.intra_op_num_threads,
-        )
-        variants = Variants(lambda shapes, values: build(shapes, {**fixed, **values}))
-        if is_fixed(self._inputs):
-            shapes = {a.name: tuple(int(dim) for dim in a.shape) for a in self._inputs}
-            variant = variants.get(shapes, {})
-            self._plan, self._graph = variant.plan, variant.graph
-            self._outputs = tuple(
-                fix_argument(argument, variant.graph.tensors[variant.tensors[argument.name]])
-                for argument in self._outputs
-            )
-            if not self._overridable:
-                variants.seal()
-        return variants
+            return Opening(model, self._options, self._request)
 
     def _record(self, name: str) -> AbstractContextManager[None]:
         return nullcontext() if self._profiler is None else self._profiler.record(name)
 
     @property
     def plan(self) -> Plan:
-        """The plan in use: that of the last run where shapes change.
+        """The plan in use: that of the last run where shapes change. Waits until it is made.
 
         Raises:
             PlanError: The model leaves dimensions open and has not run yet.
+            CodlError: Why there is no plan.
         """
-        return _known(self._plan, self._inputs)
+        return self._plan or self._find_variant().plan
 
     @property
     def graph(self) -> Graph:
@@ -147,23 +116,57 @@ class InferenceSession:
         Raises:
             PlanError: The model leaves dimensions open and has not run yet.
         """
-        return _known(self._graph, self._inputs)
+        tier = _known(self._tier, self._declared.inputs)
+        if tier.variant is not None:
+            return tier.variant.graph
+        return self._graph or self._opening.load(tier.shapes, tier.initializers).graph
+
+    def _find_variant(self) -> Variant:
+        return self._tiers.find_variant(_known(self._tier, self._declared.inputs))
+
+    @property
+    def served_by(self) -> str:
+        """Who answers: `codl`, or `onnxruntime` while kernels compile and where it is faster."""
+        is_codl = self._tier is not None and self._tier.variant is not None
+        return "codl" if is_codl or not self._tiers.is_host_open else "onnxruntime"
+
+    def ready(self) -> bool:
+        """Return whether the kernels for the last run's shapes, or the only ones, are compiled."""
+        return self.served_by == "codl"
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until kernels are compiled, or it is known that ONNX Runtime is faster.
+
+        Args:
+            timeout: Seconds after which to give up.
+
+        Returns:
+            Whether that was in time.
+
+        Raises:
+            CodlError: Why there are no kernels; ONNX Runtime goes on.
+        """
+        return self._tier is None or self._tiers.wait(self._tier, timeout)
+
+    def when_ready(self, callback: Callable[["InferenceSession"], object]) -> None:
+        """Call ``callback(session)``, in a thread of the session's, once `wait` would return."""
+        self._tiers.worker.submit(lambda stop: callback(self))
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the model's inputs, without initializers."""
-        return [describe_argument(argument) for argument in self._inputs]
+        return [describe_argument(argument) for argument in self._declared.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Return the model's outputs."""
-        return [describe_argument(argument) for argument in self._outputs]
+        return [describe_argument(argument) for argument in self._declared.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Return the initializers that may be fed, and then win for that run."""
-        return [describe_argument(argument) for argument in self._overridable]
+        return [describe_argument(argument) for argument in self._declared.overridable]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model says about itself."""
-        return self._metadata
+        return self._declared.metadata
 
     def get_session_options(self) -> SessionOptions:
         """Return the options that the session was made with."""
@@ -171,7 +174,7 @@ class InferenceSession:
 
     def get_providers(self) -> list[str]:
         """Return one name for each device that computes, then `CPUExecutionProvider`."""
-        return [*(name_provider(name) for name in self._request.devices), HOST_PROVIDER]
+        return [*(name_provider(name) for name in self._request().devices), HOST_PROVIDER]
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
         """Return an empty dict for each provider: they have no options."""
@@ -207,27 +210,35 @@ class InferenceSession:
             StoppedError: `terminate` is set.
             HostError: ONNX Runtime failed at what it runs on the host.
         """
-        wanted = check_output_names(output_names, self._output_names)
-        feeds = check_feeds(input_feed, inputs=self._inputs, overridable=self._overridable)
+        wanted = check_output_names(output_names, self._declared.output_names)
+        declared = self._declared
+        feeds = check_feeds(input_feed, inputs=declared.inputs, overridable=declared.overridable)
         if not hasattr(run_options or RunOptions, "terminate"):
             raise InputTypeError(f"run_options: got {type(run_options).__name__}, expected codl.RunOptions")
         if run_options is not None and run_options.terminate:
             raise StoppedError("run: got run options with terminate set, expected it unset; nothing was run")
         with self._lock:
-            outputs = self._run(feeds)
+            outputs = self._run(feeds, wanted)
         if len(set(wanted)) == len(wanted):
             return [outputs[name] for name in wanted]
         return [
             deepcopy(outputs[name]) for name in wanted
         ]  # arrays of their own, however often they are named
 
-    def _run(self, feeds: Feeds) -> Mapping[str, Any]:
-        if self._variants is None:
+    def _run(self, feeds: Feeds, wanted: Sequence[str]) -> Mapping[str, Any]:
+        if self._tiers.is_closed:
             raise InputError("session: got run() after close(), expected an open session; create a new one")
-        variant = self._variants.find(feeds)
-        self._plan, self._graph = variant.plan, variant.graph
+        tier = self._tiers.find_fed(feeds)
+        if (
+            not self._is_checked and self._tiers.is_host_open
+        ):  # what a model with open dimensions claims, once
+            self._opening.load(tier.shapes, tier.initializers)
+        self._is_checked = True
+        if tier is not self._tier:
+            self._tier, self._plan, self._graph = tier, None, None
         if self._profiler is None:
-            return variant.run(feeds.inputs)
+            return self._tiers.run(tier, feeds, wanted)
+        variant = self._tiers.make(tier)
         with self._profiler.record("model_run"):
             outputs, trace = variant.run_traced(feeds.inputs)
         self._profiler.add_trace(trace, variant.graph)
@@ -287,13 +298,19 @@ class InferenceSession:
     def close(self) -> None:
         """Give back buffers and kernels, and write the trace file if that is due; closing twice is fine."""
         with self._lock:
-            self._variants = None
+            tier = self._tier
+            if tier is not None and tier.variant is not None:
+                self._plan, self._graph = tier.variant.plan, tier.variant.graph
+            self._tiers.close()
         self.end_profiling()
 
     def __repr__(self) -> str:
         """Return the session in a line: what it reads, what it returns, and its plan if there is one yet."""
-        inputs, outputs = (", ".join(one.name for one in some) for some in (self._inputs, self._outputs))
-        plan = "" if self._plan is None else f", {self._plan!r}"
+        inputs, outputs = (
+            ", ".join(one.name for one in some) for some in (self._declared.inputs, self._declared.outputs)
+        )
+        variant = None if self._tier is None else self._tier.variant
+        plan = "" if variant is None else f", {variant.plan!r}"
         return f"<InferenceSession: {inputs} -> {outputs}{plan}>"
 
     def __enter__(self) -> "InferenceSession":
@@ -309,7 +326,7 @@ def _check_options(options: Any) -> SessionOptions:
     return options or SessionOptions()
 
 
-def _check_model(model: Any) -> str | os.PathLike[str] | bytes:
+def _check_model(model: Any) -> Model:
     if not isinstance(model, str | os.PathLike | bytes):
         raise ModelTypeError(
             f"model: got {type(model).__name__}, expected a path or the bytes of an ONNX file"

@@ -81,7 +81,7 @@ def _make_link(path: Path, link: Link) -> None:
 
 def run_codl(case: Case, model: str | bytes) -> tuple[Outcome, list[Any]]:
     """Return what codl makes of a case; of kind "right" if it runs, and then its outputs."""
-    options = codl.SessionOptions()
+    options = codl.SessionOptions(warm_up="block")
     options.devices = DEVICES if case.is_pair else DEVICES[:1]
     options.intra_op_num_threads = 1
     options.planner = "even" if case.is_pair else f"single:{DEVICES[0]}"

@@ -8,7 +8,7 @@ import pytest
 
 import codl
 from codl.executor.compile import compile_plan
-from codl.session import variants
+from codl.session import tiers, variants
 from tests.frontend.onnx_models import make_model, node, random_array
 from tests.oracle import relative_error
 from tests.session.models import relu_model
@@ -113,7 +113,7 @@ def test_plan_is_known_after_the_first_run() -> None:
     assert session.plan.fingerprint == session.graph.fingerprint
 
 
-def test_the_last_few_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_are_kept_as_long_as_their_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
     def count(graph: Any, *rest: Any, **options: Any) -> Any:
@@ -121,11 +121,12 @@ def test_the_last_few_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         return compile_plan(graph, *rest, **options)
 
     monkeypatch.setattr(variants, "compile_plan", count)
+    monkeypatch.setattr(tiers, "_MOST_BYTES", 3)
+    monkeypatch.setattr(tiers, "_count_bytes", lambda variant: 1)
     with codl.InferenceSession(relu_model(["N", 3])) as session:
         for rows in (1, 2, 3, 4, 1, 5, 1, 2):
             session.run(None, {"x": np.zeros((rows, 3), np.float32)})
-            assert session._variants is not None
-            assert len(session._variants) <= variants.MOST_VARIANTS
+            assert len(session._tiers) <= 4
 
     assert made == [1, 2, 3, 4, 5, 2]
 
@@ -133,5 +134,4 @@ def test_the_last_few_shapes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fixed_model_is_not_held_after_it_was_compiled() -> None:
     session = codl.InferenceSession(relu_model([2, 3]))
 
-    assert session._variants is not None
-    assert session._variants._build is None
+    assert session._opening.source is None

@@ -1,0 +1,161 @@
+"""From a model's file to a session's tiers: read, checked, described, and on its way to kernels."""
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from codl.errors import UnsupportedError
+from codl.frontend import Argument, LoadedModel, Source, load_source, open_model
+from codl.frontend.binding import Shapes, Values, check_initializers, infer_output_shapes
+from codl.frontend.external import InMemory
+from codl.options import SessionOptions
+from codl.session.arguments import bind_arguments, describe_model, fix_argument, is_fixed
+from codl.session.host_model import HostModel
+from codl.session.resolving import Once, asks_for_something
+from codl.session.tiers import Tier, Tiers
+from codl.session.variants import Variant, compile_variant
+from codl.session.verdicts import make_verdict_key
+from codl.values import ModelMetadata
+
+Model = str | os.PathLike[str] | bytes
+"""An ONNX file, or its content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a model declares, with the options' dimensions in it."""
+
+    inputs: tuple[Argument, ...]
+    overridable: tuple[Argument, ...]
+    """Initializers that may be fed."""
+    outputs: tuple[Argument, ...]
+    output_names: tuple[str, ...]
+    """As declared: a model may list an output twice."""
+    metadata: ModelMetadata
+
+
+def read_declared(source: Source, options: SessionOptions) -> Declared:
+    """Return what a model declares."""
+    lengths = {
+        name: options.denoted_dimensions[meaning]
+        for name, meaning in source.denotations.items()
+        if meaning in options.denoted_dimensions
+    }
+    lengths.update(options.free_dimensions)
+    shapes = {**source.outputs, **infer_output_shapes(source)}
+    outputs = (
+        Argument(name=name, shape=shapes[name] or (), type=source.output_types[name])
+        for name in source.output_names
+    )
+    return Declared(
+        inputs=bind_arguments(source.inputs, lengths),
+        overridable=bind_arguments(source.overridable, lengths),
+        outputs=bind_arguments(outputs, lengths),
+        output_names=source.output_names,
+        metadata=describe_model(source.metadata),
+    )
+
+
+class Opening:
+    """A model that a session opens.
+
+    Args:
+        model: The file or its content.
+        options: The session's.
+        request: Returns which plan to make.
+
+    Raises:
+        ModelError: The model is broken, or has an operator that nobody here knows.
+    """
+
+    def __init__(self, model: Model, options: SessionOptions, request: Once) -> None:
+        self._model, self._options, self._request = model, options, request
+        self._fixed = dict(options.initializers)
+        source = self._read()
+        self.source: Source | None = source
+        """The model as it is declared, until it is not needed any more."""
+        check_initializers(source, self._fixed)
+        self._label, self._digest = source.label, source.digest
+        self.declared = read_declared(source, options)
+        self._loaded: list[LoadedModel] = []
+        self._shapes: Shapes | None = None
+        if is_fixed(self.declared.inputs):
+            self._shapes = {a.name: tuple(int(dim) for dim in a.shape) for a in self.declared.inputs}
+
+    def check(self) -> None:
+        """Load a model that leaves no dimension open, and find out all that its outputs are.
+
+        Raises:
+            ModelError: The model is broken, or has an operator that nobody here knows.
+        """
+        if self._shapes is None:
+            return
+        model = self.load(self._shapes, {})
+        self._loaded.append(model)
+        tensors = dict(zip((one.name for one in model.outputs), model.graph.outputs, strict=True))
+        outputs = tuple(
+            fix_argument(argument, model.graph.tensors[tensors[argument.name]])
+            for argument in self.declared.outputs
+        )
+        self.declared = replace(self.declared, outputs=outputs)
+
+    def _read(self) -> Source:
+        memory = InMemory(files=self._options.external_files, values=self._options.initializers)
+        return open_model(self._model, limits=self._options.limits, memory=memory)
+
+    def load(self, shapes: Shapes, values: Values) -> LoadedModel:
+        """Return the model for certain shapes and values of initializers; errors as in `load_source`."""
+        source = self.source or self._read()
+        return load_source(source, shapes=shapes, initializers={**self._fixed, **values})
+
+    def forget(self) -> None:
+        """Let go what was read: all that runs has its own."""
+        self.source = None
+        self._loaded.clear()
+
+    def build(self, shapes: Shapes, values: Values, stop: threading.Event | None) -> Variant:
+        """Return the variant for certain shapes and initializers; errors as in `compile_variant`."""
+        options = self._options
+        return compile_variant(
+            self._loaded.pop() if self._loaded and not values else self.load(shapes, values),
+            request=self._request(),
+            is_verified=options.verify_plan,
+            is_profiled=options.enable_profiling,
+            host_threads=options.intra_op_num_threads,
+            limits=options.limits,
+            stop=stop,
+        )
+
+    def start(self, *, is_blocking: bool) -> tuple[Tiers, Tier | None]:
+        """Return the model's tiers and the only one, where there is only one: made, or on its way.
+
+        Args:
+            is_blocking: Wait for kernels.
+        """
+        options, host = self._options, None
+        if not is_blocking:
+            with suppress(UnsupportedError):  # of what only codl computes the first run waits
+                host = HostModel(self._model, options)
+        tiers = Tiers(
+            self.build,
+            host=host,
+            is_free=not asks_for_something(options),
+            find_key=self._find_key,
+            forget=None if self._shapes is None or self.declared.overridable else self.forget,
+            label=self._label,
+        )
+        if self._shapes is None:
+            return tiers, None
+        tier = tiers.find(self._shapes, {})
+        if host is None:
+            tiers.make(tier)
+        else:
+            tiers.request(tier)
+        return tiers, tier
+
+    def _find_key(self, tier: Tier) -> str:
+        """Return under which key it is kept that ONNX Runtime is faster."""
+        shapes: Mapping[str, tuple[int, ...]] = tier.shapes
+        return make_verdict_key(self._digest, shapes, threads=self._options.intra_op_num_threads)

@@ -1,0 +1,100 @@
+"""From a session's options to a request for plans: devices are found, and what is not known is measured."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from codl.devices.drivers import select_devices
+from codl.devices.forks import make_lock
+from codl.errors import DeviceError
+from codl.latency.predictor import Predictor
+from codl.machine import DeviceInfo
+from codl.options import SessionOptions
+from codl.plan.steps import Plan
+from codl.plan.testbed import find_other_testbed
+from codl.session.predictors import find_default_predictors, find_predictors
+from codl.session.ranking import select_default_devices
+from codl.session.request import PROFILED, PlanRequest, check_planner
+
+DEFAULT_PLANNER = "dynamic"
+"""Where all devices have profiles."""
+_LOG = logging.getLogger(__name__)
+
+
+def resolve_planner(planner: str | None, infos: Sequence[DeviceInfo]) -> tuple[str, tuple[Predictor, ...]]:
+    """Return the planner for some devices, and what is known of them as far as it has to know.
+
+    Args:
+        planner: Its name; None for the default, which needs profiles, or all on the first device.
+        infos: Facts of the devices; one without a profile is measured for some seconds.
+
+    Raises:
+        PlanError: No such planner.
+        ProfileError: The planner needs profiles that the devices do not have.
+    """
+    names = [info.name for info in infos]
+    predictors: tuple[Predictor, ...] = ()
+    if planner is None:
+        predictors = find_default_predictors(infos)
+        planner = DEFAULT_PLANNER if predictors else f"single:{names[0]}"
+    elif planner in PROFILED:
+        predictors = find_predictors(infos)
+    check_planner(planner, names, {predictor.info.name for predictor in predictors})
+    return planner, predictors
+
+
+class Once:
+    """A request that is resolved by the first thread that wants it.
+
+    Args:
+        resolve: Finds the devices, and measures what is not known of them.
+    """
+
+    def __init__(self, resolve: Callable[[], PlanRequest]) -> None:
+        self._resolve, self._lock = resolve, make_lock()
+        self._request: PlanRequest | None = None
+
+    def __call__(self) -> PlanRequest:
+        """Return the request; errors as in `resolve_request`."""
+        with self._lock:
+            if self._request is None:
+                self._request = self._resolve()
+            return self._request
+
+
+def asks_for_something(options: SessionOptions) -> bool:
+    """Return whether options name devices, a planner or a plan, which are used then however fast they are."""
+    return any(wish is not None for wish in (options.devices, options.planner, options.plan))
+
+
+def resolve_request(options: SessionOptions) -> PlanRequest:
+    """Return what the options of a session ask for; finds the devices.
+
+    Raises:
+        DeviceError: No such device, or `even` without devices.
+        PlanError: No such planner, or the plan's file holds none.
+        ProfileError: The planner needs profiles that the devices do not have.
+    """
+    if options.plan is not None:
+        given = options.plan if isinstance(options.plan, Plan) else Plan.load(options.plan)
+        if given.devices:  # a plan that names none, or one twice, breaks a law of plans
+            opened = select_devices(tuple(dict.fromkeys(given.devices)))
+            if told := find_other_testbed(given, {one.info.name: one.info for one in opened}):
+                _LOG.warning("%s", told)
+        return PlanRequest(devices=given.devices, plan=given)
+    chosen = select_default_devices() if options.devices is None else select_devices(options.devices)
+    infos = [opened.info for opened in chosen]
+    names = tuple(info.name for info in infos)
+    planner, predictors = resolve_planner(options.planner, infos)
+    if planner.startswith("single:"):
+        wanted = select_devices([planner.partition(":")[2]])[0].info.name
+        return PlanRequest(devices=(wanted,), planner=f"single:{wanted}")
+    if options.devices is None and planner == "even":
+        raise DeviceError("planner 'even' divides work without knowing speeds: name the devices it may use")
+    return PlanRequest(
+        devices=names,
+        planner=planner,
+        ratios=None if options.ratios is None else tuple(options.ratios),
+        axes=None if options.axes is None else tuple(options.axes),
+        max_chain_length=options.max_chain_length,
+        predictors=predictors,
+    )
