@@ -6,57 +6,130 @@ onnxruntime's: enumerations, descriptions of its devices, its compiler.
 """
 
 from codl import _interrupts  # noqa: F401, I001  first: Ctrl-C may come while the rest is imported
-from typing import Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime as _onnxruntime
 
-from codl import assets, capi
-from codl.compat import (
-    copy_tensors,
-    create_and_register_allocator,
-    create_and_register_allocator_v2,
-    devices,
-    disable_telemetry_events,
-    emulate_pair,
-    enable_telemetry_events,
-    get_all_providers,
-    get_available_providers,
-    get_device,
-    preload_dlls,
-    register_execution_provider_library,
-    set_default_logger_callback,
-    set_default_logger_severity,
-    set_default_logger_verbosity,
-    set_global_thread_pool_sizes,
-    set_seed,
-    unregister_execution_provider_library,
-)
-from codl.errors import (
-    BuildError,
-    CacheError,
-    CodlError,
-    DeviceError,
-    DriverError,
-    HostError,
-    InputError,
-    InputTypeError,
-    MissingFileError,
-    ModelError,
-    ModelTypeError,
-    PlanError,
-    ProfileError,
-    ProtobufError,
-    StoppedError,
-    UnsupportedError,
-)
-from codl.limits import Limits
-from codl.machine import DeviceInfo
-from codl.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
-from codl.plan.steps import Plan
-from codl.session import InferenceSession, IOBinding, plan
-from codl.values import ModelMetadata, NodeArg, OrtValue
+import codl.devices
+import codl.plan  # noqa: F401  two packages whose names stand for functions here, see the end
+from codl.lazy import find_lazily as _find_lazily
 
-__version__ = assets.VERSION
+if TYPE_CHECKING:
+    from codl import capi
+    from codl.compat import (
+        copy_tensors,
+        create_and_register_allocator,
+        create_and_register_allocator_v2,
+        devices,
+        disable_telemetry_events,
+        emulate_pair,
+        enable_telemetry_events,
+        get_all_providers,
+        get_available_providers,
+        get_device,
+        preload_dlls,
+        register_execution_provider_library,
+        set_default_logger_callback,
+        set_default_logger_severity,
+        set_default_logger_verbosity,
+        set_global_thread_pool_sizes,
+        set_seed,
+        unregister_execution_provider_library,
+    )
+    from codl.errors import (
+        BuildError,
+        CacheError,
+        CodlError,
+        DeviceError,
+        DriverError,
+        HostError,
+        InputError,
+        InputTypeError,
+        MissingFileError,
+        ModelError,
+        ModelTypeError,
+        PlanError,
+        ProfileError,
+        ProtobufError,
+        StoppedError,
+        UnsupportedError,
+    )
+    from codl.limits import Limits
+    from codl.machine import DeviceInfo
+    from codl.options import (
+        ExecutionMode,
+        ExecutionOrder,
+        GraphOptimizationLevel,
+        RunOptions,
+        SessionOptions,
+    )
+    from codl.plan.steps import Plan
+    from codl.session import InferenceSession, IOBinding, plan
+    from codl.values import ModelMetadata, NodeArg, OrtValue
+
+_HOMES = {
+    "codl.compat": (
+        "copy_tensors",
+        "create_and_register_allocator",
+        "create_and_register_allocator_v2",
+        "devices",
+        "disable_telemetry_events",
+        "emulate_pair",
+        "enable_telemetry_events",
+        "get_all_providers",
+        "get_available_providers",
+        "get_device",
+        "preload_dlls",
+        "register_execution_provider_library",
+        "set_default_logger_callback",
+        "set_default_logger_severity",
+        "set_default_logger_verbosity",
+        "set_global_thread_pool_sizes",
+        "set_seed",
+        "unregister_execution_provider_library",
+    ),
+    "codl.errors": (
+        "BuildError",
+        "CacheError",
+        "CodlError",
+        "DeviceError",
+        "DriverError",
+        "HostError",
+        "InputError",
+        "InputTypeError",
+        "MissingFileError",
+        "ModelError",
+        "ModelTypeError",
+        "PlanError",
+        "ProfileError",
+        "ProtobufError",
+        "StoppedError",
+        "UnsupportedError",
+    ),
+    "codl.limits": ("Limits",),
+    "codl.machine": ("DeviceInfo",),
+    "codl.options": (
+        "ExecutionMode",
+        "ExecutionOrder",
+        "GraphOptimizationLevel",
+        "RunOptions",
+        "SessionOptions",
+    ),
+    "codl.plan.steps": ("Plan",),
+    "codl.session": (
+        "InferenceSession",
+        "IOBinding",
+        "plan",
+    ),
+    "codl.values": (
+        "ModelMetadata",
+        "NodeArg",
+        "OrtValue",
+    ),
+}
+"""Module -> names that are imported from it."""
+
 __all__ = [
     "BuildError",
     "CacheError",
@@ -110,13 +183,28 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Return what onnxruntime has under a public name."""
+def _find_elsewhere(name: str) -> Any:
+    if name == "capi":
+        return _import_module("codl.capi")
+    if name == "__version__":
+        return _import_module("codl.assets").VERSION
     if name.startswith("_") or not hasattr(_onnxruntime, name):
         raise AttributeError(f"module 'codl' has no attribute {name!r}")
     return getattr(_onnxruntime, name)
 
 
+__getattr__ = _find_lazily(__name__, _HOMES, _find_elsewhere)
+
+
 def __dir__() -> list[str]:
     """Return the names of codl and those of onnxruntime."""
-    return sorted({*globals(), *(name for name in dir(_onnxruntime) if not name.startswith("_"))})
+    names = (name for name in dir(_onnxruntime) if not name.startswith("_"))
+    return sorted({*globals(), *__all__, "__version__", *names})
+
+
+if not TYPE_CHECKING:
+    del (
+        devices,
+        plan,
+        TYPE_CHECKING,
+    )  # as their packages are imported already, no later import takes the names again

@@ -6,10 +6,7 @@ from typing import Any
 from codl.devices import drivers
 from codl.errors import DriverError, InputError
 from codl.machine import DeviceInfo, DeviceKind
-from codl.values import OrtValue
-
-HOST_PROVIDER = "CPUExecutionProvider"
-"""Listed last everywhere, as onnxruntime does."""
+from codl.values import HOST_PROVIDER, OrtValue, name_provider
 
 
 def devices() -> tuple[DeviceInfo, ...]:
@@ -28,11 +25,6 @@ def emulate_pair() -> None:
         DeviceError: A driver is loaded already, or one of the two is missing.
     """
     drivers.emulate_pair()
-
-
-def name_provider(device: str) -> str:
-    """Return the name under which a device stands in lists of execution providers."""
-    return f"codl:{device}"
 
 
 def get_available_providers() -> list[str]:

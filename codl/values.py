@@ -32,6 +32,13 @@ Source:
     onnx.proto, message TensorProto.
 """
 _DTYPE_OF = {f"tensor({word})": np.dtype(numpy) for word, numpy in ELEMENT_TYPES.values()}
+HOST_PROVIDER = "CPUExecutionProvider"
+"""Listed last everywhere, as onnxruntime does."""
+
+
+def name_provider(device: str) -> str:
+    """Return the name under which a device stands in lists of execution providers."""
+    return f"codl:{device}"
 
 
 def is_tensor_type(onnx_type: str) -> bool:

@@ -7,8 +7,9 @@ from typing import Any
 import onnxruntime
 
 from codl.devices.memory import Storage
-from codl.errors import HostError, UnsupportedError
+from codl.errors import HostError
 from codl.executor.copies import prepare_read, prepare_write
+from codl.host_session import open_host_session
 from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import HostCall
 
@@ -47,29 +48,6 @@ class HostSessions:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         label = f"{self._graph.name}: {group}: got a part {list(model.operators)}"
         return open_host_session(model.content, options, label=label)
-
-
-def open_host_session(model: str | bytes, options: Any, *, label: str) -> Any:
-    """Return ONNX Runtime's session of a model, which writes nothing to the log.
-
-    Args:
-        model: Path of an ONNX file, or its content.
-        options: ONNX Runtime's own.
-        label: How an error begins.
-
-    Raises:
-        UnsupportedError: ONNX Runtime refuses it.
-    """
-    options.log_severity_level = 4
-    try:
-        return onnxruntime.InferenceSession(
-            model, options, providers=["CPUExecutionProvider"], enable_fallback=0
-        )
-    except Exception as error:  # ONNX Runtime's errors have no common base but this one
-        raise UnsupportedError(
-            f"{label} that ONNX Runtime refuses ({' '.join(str(error).split())}), "
-            "expected one that it runs; export the model again"
-        ) from error
 
 
 class HostRun:

@@ -9,7 +9,7 @@ import onnxruntime
 
 from codl.devices.forks import keep_in_children
 from codl.errors import HostError
-from codl.executor.host import open_host_session
+from codl.host_session import open_host_session
 from codl.options import SessionOptions
 from codl.session.feeds import Feeds
 

@@ -2,10 +2,12 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from codl.devices.forks import make_lock
 from codl.errors import UnsupportedError
 from codl.frontend import Argument, LoadedModel, Source, load_source, open_model
 from codl.frontend.binding import Shapes, Values, check_initializers, infer_output_shapes
@@ -13,14 +15,41 @@ from codl.frontend.external import InMemory
 from codl.options import SessionOptions
 from codl.session.arguments import bind_arguments, describe_model, fix_argument, is_fixed
 from codl.session.host_model import HostModel
-from codl.session.resolving import Once, asks_for_something
+from codl.session.late import compile_late
 from codl.session.tiers import Tier, Tiers
-from codl.session.variants import Variant, compile_variant
 from codl.session.verdicts import make_verdict_key
 from codl.values import ModelMetadata
 
+if TYPE_CHECKING:
+    from codl.session.request import PlanRequest
+    from codl.session.variants import Variant
+
 Model = str | os.PathLike[str] | bytes
 """An ONNX file, or its content."""
+
+
+class Once:
+    """A request that is resolved by the first thread that wants it.
+
+    Args:
+        resolve: Finds the devices, and measures what is not known of them.
+    """
+
+    def __init__(self, resolve: "Callable[[], PlanRequest]") -> None:
+        self._resolve, self._lock = resolve, make_lock()
+        self._request: PlanRequest | None = None
+
+    def __call__(self) -> "PlanRequest":
+        """Return the request; errors as in `resolve_request`."""
+        with self._lock:
+            if self._request is None:
+                self._request = self._resolve()
+            return self._request
+
+
+def asks_for_something(options: SessionOptions) -> bool:
+    """Return whether options name devices, a planner or a plan, which are used then however fast they are."""
+    return any(wish is not None for wish in (options.devices, options.planner, options.plan))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +144,10 @@ class Opening:
         self.source = None
         self._loaded.clear()
 
-    def build(self, shapes: Shapes, values: Values, stop: threading.Event | None) -> Variant:
+    def build(self, shapes: Shapes, values: Values, stop: threading.Event | None) -> "Variant":
         """Return the variant for certain shapes and initializers; errors as in `compile_variant`."""
         options = self._options
-        return compile_variant(
+        return compile_late(
             self._loaded.pop() if self._loaded and not values else self.load(shapes, values),
             request=self._request(),
             is_verified=options.verify_plan,

@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from codl.compat import HOST_PROVIDER, name_provider
 from codl.devices.forks import make_lock
 from codl.errors import InputError
 from codl.executor.trace import Event, EventKind, Trace
 from codl.ir.graph import Graph, Tensor
 from codl.outputs import write_output
+from codl.values import HOST_PROVIDER, name_provider
 
 _MOST_EVENTS = 1_000_000
 """Later ones are dropped, as onnxruntime drops them."""

@@ -1,10 +1,9 @@
 """From a session's options to a request for plans: devices are found, and what is not known is measured."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from codl.devices.drivers import select_devices
-from codl.devices.forks import make_lock
 from codl.errors import DeviceError
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
@@ -40,30 +39,6 @@ def resolve_planner(planner: str | None, infos: Sequence[DeviceInfo]) -> tuple[s
         predictors = find_predictors(infos)
     check_planner(planner, names, {predictor.info.name for predictor in predictors})
     return planner, predictors
-
-
-class Once:
-    """A request that is resolved by the first thread that wants it.
-
-    Args:
-        resolve: Finds the devices, and measures what is not known of them.
-    """
-
-    def __init__(self, resolve: Callable[[], PlanRequest]) -> None:
-        self._resolve, self._lock = resolve, make_lock()
-        self._request: PlanRequest | None = None
-
-    def __call__(self) -> PlanRequest:
-        """Return the request; errors as in `resolve_request`."""
-        with self._lock:
-            if self._request is None:
-                self._request = self._resolve()
-            return self._request
-
-
-def asks_for_something(options: SessionOptions) -> bool:
-    """Return whether options name devices, a planner or a plan, which are used then however fast they are."""
-    return any(wish is not None for wish in (options.devices, options.planner, options.plan))
 
 
 def resolve_request(options: SessionOptions) -> PlanRequest:

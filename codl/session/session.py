@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from codl.compat import HOST_PROVIDER, name_provider
 from codl.devices.boundary import enough_memory
 from codl.devices.forks import make_lock
 from codl.errors import (
@@ -27,11 +26,13 @@ from codl.plan.steps import Plan
 from codl.session.arguments import describe_argument
 from codl.session.binding import IOBinding
 from codl.session.feeds import Feeds, check_feeds, check_output_names
-from codl.session.opening import Model, Opening
+from codl.session.late import resolve_late
+from codl.session.opening import Model, Once, Opening, asks_for_something
 from codl.session.profiling import Profiler
-from codl.session.resolving import Once, asks_for_something, resolve_request
-from codl.session.variants import Variant
-from codl.values import ModelMetadata, NodeArg, OrtValue
+from codl.values import HOST_PROVIDER, ModelMetadata, NodeArg, OrtValue, name_provider
+
+if TYPE_CHECKING:
+    from codl.session.variants import Variant
 
 T = TypeVar("T")
 
@@ -76,7 +77,7 @@ class InferenceSession:
         self._plan: Plan | None = None
         self._graph: Graph | None = None
         """What remains of both when the session is closed."""
-        self._request = request = Once(partial(resolve_request, options))
+        self._request = request = Once(partial(resolve_late, options))
         is_blocking = options.warm_up == "block" or options.enable_profiling
         with ThreadPoolExecutor(1, "codl reader") as readers:  # reads while drivers load
             reading = readers.submit(self._open, model)
@@ -121,7 +122,7 @@ class InferenceSession:
             return tier.variant.graph
         return self._graph or self._opening.load(tier.shapes, tier.initializers).graph
 
-    def _find_variant(self) -> Variant:
+    def _find_variant(self) -> "Variant":
         return self._tiers.find_variant(_known(self._tier, self._declared.inputs))
 
     @property

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from codl.session.background import Worker
 from codl.session.feeds import Feeds
 from codl.session.host_model import HostModel
 from codl.session.trial import Trial
-from codl.session.variants import Variant
 from codl.session.verdicts import keep_verdict, recall_verdict
+
+if TYPE_CHECKING:
+    from codl.session.variants import Variant
 
 _LOG = logging.getLogger(__name__)
 _DELAY_SECONDS = 0.5
@@ -35,7 +37,7 @@ _MOST_BYTES = 1 << 30
 _MOST_TIERS, _MOST_DOUBLINGS = 4096, 30
 """Sets of shapes that are remembered; how often their worth doubles at most while ONNX Runtime wins."""
 _DIGEST_BYTES = 16
-Build = Callable[[Shapes, Values, threading.Event | None], Variant]
+Build = Callable[[Shapes, Values, threading.Event | None], "Variant"]
 """Makes a variant for shapes of the inputs and values of initializers; an event ends that early."""
 
 
@@ -45,7 +47,7 @@ class Tier:
 
     shapes: Shapes
     initializers: Values
-    variant: Variant | None = None
+    variant: "Variant | None" = None
     """Ready to run."""
     trial: Trial | None = None
     """While it is not known who is faster."""
@@ -145,7 +147,7 @@ class Tiers:
                 self.request(tier)
         return outputs
 
-    def make(self, tier: Tier) -> Variant:
+    def make(self, tier: Tier) -> "Variant":
         """Return the tier's variant, made now if there is none."""
         if tier.variant is None:
             assert self._build is not None, "closed"
@@ -154,7 +156,7 @@ class Tiers:
             self._settle(tier)
         return tier.variant
 
-    def find_variant(self, tier: Tier) -> Variant:
+    def find_variant(self, tier: Tier) -> "Variant":
         """Return a tier's variant, waiting until it is made; errors as in `wait`.
 
         Where ONNX Runtime is faster, one is made to be looked at.
@@ -253,7 +255,7 @@ class Tiers:
                 tier.settled.clear()
 
 
-def _count_bytes(variant: Variant | None) -> int:
+def _count_bytes(variant: "Variant | None") -> int:
     memory = () if variant is None else variant.plan.memory
     return sum(one.activation_bytes + (one.weight_bytes or 0) for one in memory)
 
