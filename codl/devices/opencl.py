@@ -23,8 +23,15 @@ from codl.devices.pocl_cache import check_room
 from codl.devices.probe import build_quietly
 from codl.errors import BuildError
 from codl.ir.graph import FLOAT_BYTES
-from codl.machine import DeviceInfo
+from codl.machine import DeviceInfo, DeviceKind
 
+_VECTORS_BY_HAND = "#define __kernel __kernel __attribute__((vec_type_hint(float8)))\n"
+"""Kernels for CPUs are written in vectors, so compilers need not look for work-items to make vectors of.
+
+Source:
+    Intel's runtime on two cores of a Zen 3: conv2d_winograd_patch takes 5.1 s to compile and 0.8 with it,
+    conv2d_pointwise 4.6 and 0.7; they run as fast.
+"""
 COUNTER_STEP = 16
 """Integers from one counter to the next one: a cache line."""
 
@@ -107,7 +114,7 @@ class Device:
             program = self._programs.get((source, options))
             if program is None:
                 check_room(self.info)
-                program = self._kernel_cache.load(self.context, text=read_source(source), options=options)
+                program = self._kernel_cache.load(self.context, text=self._read(source), options=options)
                 if program is None:
                     program = self._build(source, options)
                     self._unstored.append((source, options))
@@ -138,10 +145,15 @@ class Device:
             self._unstored.clear()
         for source, options in unstored:
             program = self._programs[source, options]
-            self._kernel_cache.store(program, text=read_source(source), options=options, source=source)
+            self._kernel_cache.store(program, text=self._read(source), options=options, source=source)
+
+    def _read(self, source: str) -> str:
+        """Return the text of a source as the driver gets it."""
+        text = read_source(source)
+        return _VECTORS_BY_HAND + text if self.info.kind is DeviceKind.CPU else text
 
     def _build(self, source: str, options: str) -> Any:
-        text = read_source(source)
+        text = self._read(source)
         with driver_calls(self.info.name, f"cannot build {source} ({options})", kind=BuildError):
             return build_quietly(cl.Program(self.context, text), options)
 
