@@ -11,8 +11,8 @@ from codl.devices.opencl import Device
 from codl.errors import StoppedError
 from codl.executor.images import Work
 
-_LOW_PRIORITY = 15
-"""Of threads that compile while others answer: what the system calls niceness, 19 at most."""
+_LOW_PRIORITY = 5
+"""Of threads that compile while others answer, as niceness: on busy cores they get a quarter of one."""
 
 
 def build_programs(

@@ -3,11 +3,14 @@
 import atexit
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 
 Job = Callable[[threading.Event], object]
 """Does something, and looks at the event now and then: it is set when that is not wanted any more."""
+_REST = 9.0
+"""How many times as long as a job took the thread rests before the next one, unless it is hurried."""
 _EXIT_SECONDS = 60.0
 """How long the end of a process waits for what a driver has begun, at most."""
 _workers: "weakref.WeakSet[Worker]" = weakref.WeakSet()
@@ -36,7 +39,7 @@ class Worker:
             self._thread.start()
 
     def hurry(self) -> None:
-        """Begin at once."""
+        """Begin the next job at once."""
         self._is_wanted_now.set()
 
     def stop(self) -> None:
@@ -51,9 +54,15 @@ class Worker:
             self._thread.join(seconds)
 
     def _work(self) -> None:
-        self._is_wanted_now.wait(self._delay)
-        while (job := self._jobs.get()) is not None and not self._is_stopped.is_set():
+        pause = self._delay
+        while (job := self._jobs.get()) is not None:
+            self._is_wanted_now.wait(pause)
+            self._is_wanted_now.clear()
+            if self._is_stopped.is_set():
+                return
+            start = time.monotonic()
             job(self._is_stopped)
+            pause = _REST * (time.monotonic() - start)
 
 
 @atexit.register

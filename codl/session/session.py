@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from codl.devices.boundary import enough_memory
 from codl.devices.forks import make_lock
 from codl.errors import (
+    CodlError,
     InputError,
     InputTypeError,
     ModelTypeError,
@@ -150,8 +151,14 @@ class InferenceSession:
         return self._tier is None or self._tiers.wait(self._tier, timeout)
 
     def when_ready(self, callback: Callable[["InferenceSession"], object]) -> None:
-        """Call ``callback(session)``, in a thread of the session's, once `wait` would return."""
-        self._tiers.worker.submit(lambda stop: callback(self))
+        """Call ``callback(session)`` in a thread of its own once `wait` would return or raise."""
+
+        def tell() -> None:
+            with suppress(CodlError):  # which whoever asks for the plan gets to see
+                self.wait()
+            callback(self)
+
+        threading.Thread(target=tell, name="codl when_ready", daemon=True).start()
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the model's inputs, without initializers."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _DELAY_SECONDS = 0.5
 """From the session's making to the first work in its background."""
-_WORTH_SECONDS = 0.25
+_WORTH_SECONDS = 1.0
 """What ONNX Runtime has taken for other shapes than the first before a plan is made for them."""
 _MOST_BYTES = 1 << 30
 """Planned memory of all variants together, from which on the one that was not used for longest goes."""
@@ -206,6 +206,7 @@ class Tiers:
         with self._lock:
             for tier in self._tiers.values():
                 tier.variant = None
+                tier.settled.set()
             self._tiers.clear()
         self._build, self._host = None, None
 
