@@ -8,8 +8,9 @@ arguments `pointer, offset, stride_n, stride_h, stride_w, stride_c`. Where a par
 of the tensor lies in an image instead, there are five (kernels/common/image.h).
 
 Argument order of every kernel: its tensors (six or five arguments each, the output
-first), its packed constants, the zero buffer, scratch and local memory when it
-asks for them, its scalars, and where units steal, counters and the grid's size.
+first), its packed constants, the zero buffer, scratch memory, arrivals and local memory when
+it asks for them, its scalars, and where units steal, counters and the grid's size.
+Parameters in small letters are scalars of its launches; the others are defines of its program.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,6 +84,8 @@ class LaunchBatch:
     """Floats in the zero buffer that the kernel reads; 0 means that it takes none."""
     scratch: IntArray | None = None
     """Floats of memory that one launch of a node hands on to the next; None: the kernel takes none."""
+    arrivals: IntArray | None = None
+    """Zeros by which groups count themselves, and which the launch leaves as zeros; None: it takes none."""
     local: IntArray | None = None
     """Floats of local memory of a work-group; None: the kernel takes none."""
     global_size: IntArray

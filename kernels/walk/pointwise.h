@@ -1,0 +1,46 @@
+// The body of pointwise_lanes__buffer.
+#include "walk/cases.h"
+#include "walk/lanes.h"
+
+typedef struct {
+    place_t dst, a, b, c, residual;
+    BOX_FIELDS;
+    int function;
+    EPILOGUE_FIELDS;
+} pointwise_t;
+#define POINTWISE_BUFFERS                                                                                   \
+    __global float *dst, __global const float *a, __global const float *b, __global const float *c,         \
+        __global const float *residual
+
+static inline float4 combine_values(int function, float4 a, float4 b, float4 c) {
+    switch (function) {
+        case POINTWISE_ADD: return a + b;
+        case POINTWISE_MUL: return a * b;
+        case POINTWISE_SUB: return a - b;
+        case POINTWISE_DIV: return a / b;
+        case POINTWISE_PRELU: return a < 0.0f ? a * b : a;
+        case POINTWISE_AFFINE: return fma(a, b, c);
+        default: return a;
+    }
+}
+
+static void pointwise_lanes(__local const pointwise_t *d, POINTWISE_BUFFERS, int group, int groups) {
+    const int function = d->function, residual_order = d->residual_order;
+    const bool has_b = function != POINTWISE_COPY, has_c = function == POINTWISE_AFFINE;
+    const bool has_residual = residual_order != RESIDUAL_NONE;
+    const bool is_wide = d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->a) &&
+                         (!has_b || SUITS_LANES(d->b)) && (!has_c || SUITS_LANES(d->c)) &&
+                         (!has_residual || SUITS_LANES(d->residual));
+    const int lanes = is_wide ? 4 : 1;
+    FOR_EACH_ITEM(d, lanes)
+        const float4 zero = (float4)(0.0f);
+        const float4 first = load_values(a + INDEX(d->a, n, h, w, channel), d->a.c, lanes);
+        const float4 second = has_b ? load_values(b + INDEX(d->b, n, h, w, channel), d->b.c, lanes) : zero;
+        const float4 third = has_c ? load_values(c + INDEX(d->c, n, h, w, channel), d->c.c, lanes) : zero;
+        const float4 other =
+            has_residual ? load_values(residual + INDEX(d->residual, n, h, w, channel), d->residual.c, lanes) : zero;
+        const float4 value = combine_values(function, first, second, third);
+        store_values(finish_value(value, other, residual_order, d->activation, d->alpha, d->beta),
+                     dst + INDEX(d->dst, n, h, w, channel), lanes);
+    END_ITEMS
+}
