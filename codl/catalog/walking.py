@@ -17,6 +17,7 @@ _ENTRIES = {
     "sum_lanes__buffer": "SUM",
     "linear_rows__buffer": "LINEAR",
     "softmax_group__buffer": "SOFTMAX",
+    "reshape_lanes__buffer": "RESHAPE",
 }
 _NAMES = ("NOTHING", *(f"TILE_{rows}x{columns}" for rows, columns in _TILES), *_ENTRIES.values())
 POINTWISE_FUNCTIONS = ("ADD", "MUL", "SUB", "DIV", "PRELU", "AFFINE", "COPY")

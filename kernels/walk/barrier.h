@@ -22,34 +22,36 @@ static inline int read_fresh(volatile __global int *from) {
 static inline int read_fresh(volatile __global int *from) { return atomic_add(from, 0); }
 #endif
 
-// Returns whether all groups have come; false when one of them did not.
-static inline bool cross_barrier(volatile __global int *sync, int groups, volatile __local int *flag) {
-    if (groups == 1) {
-        GROUP_BARRIER_GLOBAL
-        return true;
+// One work-item of each group: returns 0 when all groups have come.
+static inline int await_groups(volatile __global int *sync, int groups) {
+    const int passed = read_fresh(sync + SYNC_PASSED), patience = sync[SYNC_PATIENCE];
+    DEVICE_FENCE
+    if (atomic_inc(sync + SYNC_COME) == groups - 1) {
+        atomic_xchg(sync + SYNC_COME, 0);
+        DEVICE_FENCE
+        atomic_inc(sync + SYNC_PASSED);
+    } else {
+        int turn = 0;
+        while (read_fresh(sync + SYNC_PASSED) == passed && ++turn < patience)
+            if ((turn & 1023) == 0 && read_fresh(sync + SYNC_FAILED)) turn = patience - 1;
+        if (turn >= patience) atomic_xchg(sync + SYNC_FAILED, 1);
     }
     DEVICE_FENCE
+    return read_fresh(sync + SYNC_FAILED);
+}
+
+// Returns whether all groups have come; false when one of them did not. Without `is_needed` it is no barrier.
+static inline bool cross_barrier(volatile __global int *sync, int groups, bool is_needed, volatile __local int *flag) {
+    const bool meets = is_needed && groups > 1;
+    if (meets) { DEVICE_FENCE }
     GROUP_BARRIER_GLOBAL
     if (get_local_id(0) == 0) {
-        const int passed = read_fresh(sync + SYNC_PASSED), patience = sync[SYNC_PATIENCE];
-        DEVICE_FENCE
-        if (atomic_inc(sync + SYNC_COME) == groups - 1) {
-            atomic_xchg(sync + SYNC_COME, 0);
-            DEVICE_FENCE
-            atomic_inc(sync + SYNC_PASSED);
-        } else {
-            int turn = 0;
-            while (read_fresh(sync + SYNC_PASSED) == passed && ++turn < patience)
-                if ((turn & 1023) == 0 && read_fresh(sync + SYNC_FAILED)) turn = patience - 1;
-            if (turn >= patience) atomic_xchg(sync + SYNC_FAILED, 1);
-        }
-        DEVICE_FENCE
-        *flag = read_fresh(sync + SYNC_FAILED);
+        *flag = 0;
+        if (meets) *flag = await_groups(sync, groups);
     }
     GROUP_BARRIER_GLOBAL
     const bool is_lost = *flag;
-    GROUP_BARRIER
-    DEVICE_FENCE
+    if (meets) { DEVICE_FENCE }
     return !is_lost;
 }
 

@@ -111,14 +111,10 @@ static void TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFER
             stage = stage + 1 == STAGES ? 0 : stage + 1;
         }
         AWAIT_COPIES(0)
-        bool is_last = true;
-        if (parts > 1) {
-            __global float *shared = scratch + (size_t)tile * parts * (BM * BN);
-            KEEP_PART
-            is_last = comes_last(arrivals + tile, parts, (volatile __local int *)memory);
-            if (is_last) { ADD_PARTS }
-        }
-        if (is_last) {
+        __global float *shared = scratch + (size_t)tile * parts * (BM * BN);
+        if (parts > 1) { KEEP_PART }
+        if (comes_last(arrivals + tile, parts, (volatile __local int *)memory)) {
+            if (parts > 1) { ADD_PARTS }
             STORE_SUMS
         }
     }

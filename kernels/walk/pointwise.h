@@ -1,4 +1,4 @@
-// The body of pointwise_lanes__buffer.
+// The bodies of pointwise_lanes__buffer and reshape_lanes__buffer.
 #include "walk/cases.h"
 #include "walk/lanes.h"
 
@@ -42,5 +42,24 @@ static void pointwise_lanes(__local const pointwise_t *d, POINTWISE_BUFFERS, int
         const float4 value = combine_values(function, first, second, third);
         store_values(finish_value(value, other, residual_order, d->activation, d->alpha, d->beta),
                      dst + INDEX(d->dst, n, h, w, channel), lanes);
+    END_ITEMS
+}
+
+typedef struct {
+    place_t dst, src;
+    BOX_FIELDS;
+    int dst_height, dst_width, dst_channels, src_height, src_width, src_channels;
+} reshape_t;
+
+// Element i of dst is element i of src, both counted with c innermost.
+static void reshape_lanes(__local const reshape_t *d, __global float *dst, __global const float *src, int group,
+                          int groups) {
+    FOR_EACH_ITEM(d, 1)
+        const int number = ((n * d->dst_height + h) * d->dst_width + w) * d->dst_channels + channel;
+        const int pixel_number = number / d->src_channels, row = pixel_number / d->src_width;
+        const int src_n = row / d->src_height;
+        dst[INDEX(d->dst, n, h, w, channel)] = src[INDEX(d->src, src_n, row - src_n * d->src_height,
+                                                         pixel_number - row * d->src_width,
+                                                         number - pixel_number * d->src_channels)];
     END_ITEMS
 }

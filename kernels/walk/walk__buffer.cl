@@ -55,13 +55,13 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
     __local int words[WORDS] __attribute__((aligned(16)));
     __local int flag;
     const int groups = get_num_groups(0);
-    for (int number = 0; number < count; ++number) {
-        if (tape[number * WORDS + 1] && !cross_barrier(sync, groups, &flag)) return;
-        GROUP_BARRIER
+    bool goes_on = true;
+    for (int number = 0; number < count && goes_on; ++number) {
+        goes_on = cross_barrier(sync, groups, tape[number * WORDS + 1], &flag);
         for (int i = get_local_id(0); i < WORDS; i += GROUP) words[i] = tape[number * WORDS + i];
         GROUP_BARRIER
         const int turned = get_group_id(0) - words[2], group = turned < 0 ? turned + groups : turned;
-        switch (words[0]) {
+        switch (goes_on ? words[0] : WALK_NOTHING) {
             TILE_CASE(32, 32)
             TILE_CASE(64, 64)
             TILE_CASE(128, 64)
@@ -70,6 +70,11 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
                 DESCRIBED(pointwise_t)
                 pointwise_lanes(d, BUFFER(d->dst), BUFFER(d->a), BUFFER(d->b), BUFFER(d->c), BUFFER(d->residual),
                                 group, groups);
+                break;
+            }
+            case WALK_RESHAPE: {
+                DESCRIBED(reshape_t)
+                reshape_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
                 break;
             }
             case WALK_DEPTHWISE: {

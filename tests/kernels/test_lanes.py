@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from codl.catalog.choose import choose
-from codl.catalog.rows.lanes import DEPTHWISE, POINTWISE, POOL, SUM
+from codl.catalog.rows.lanes import DEPTHWISE, POINTWISE, POOL, RESHAPE, SUM
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Shape
-from codl.ir.ops import BinaryKind, CombineRows, Concat, Epilogue, PoolKind, RowSum, Transpose, Unary
+from codl.ir.ops import BinaryKind, CombineRows, Concat, Epilogue, PoolKind, Reshape, RowSum, Transpose, Unary
 from tests.kernels import convolutions, test_depthwise, test_pointwise, test_pool, test_reduce
 from tests.kernels.groups import as_gpu
 from tests.kernels.harness import (
@@ -80,6 +80,23 @@ def test_transpose(device: Device, gap: int) -> None:
     graph = one_node_graph(Transpose(order=(0, 2, 3, 1)), {"x": x}, (2, 5, 7, 12))
     reference = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     check(device, graph, {"x": x}, reference, POINTWISE, gap=gap)
+
+
+@GAPS
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [
+        ((2, 12, 5, 7), (2, 420)),
+        ((1, 20, 1, 1), (1, 20)),
+        ((3, 8, 10), (2, 12, 2, 5)),
+        ((6, 35), (1, 5, 6, 7)),
+    ],
+    ids=["flattened", "one-pixel", "to-image", "matrix-to-image"],
+)
+def test_reshape(device: Device, shape: Shape, target: Shape, gap: int) -> None:
+    x = random_array(*shape)
+    graph = one_node_graph(Reshape(), {"x": x}, target)
+    check(device, graph, {"x": x}, x.reshape(target), RESHAPE, gap=gap)
 
 
 @GAPS

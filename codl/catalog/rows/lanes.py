@@ -19,6 +19,7 @@ from codl.catalog.rows.boxes import (
     moved_bytes,
 )
 from codl.catalog.rows.parts import Moving, Part, iterate_parts
+from codl.catalog.rows.reshape import can_reshape, reshape_args, reshape_scalars
 from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
 from codl.catalog.spec import (
     Implementation,
@@ -43,7 +44,7 @@ from codl.machine import DeviceInfo
 LANES = 4
 """Channels that a work-item takes where it can."""
 POINTWISE, DEPTHWISE = "pointwise_lanes__buffer", "depthwise_lanes__buffer"
-POOL, SUM = "pool2d_lanes__buffer", "sum_lanes__buffer"
+POOL, SUM, RESHAPE = "pool2d_lanes__buffer", "sum_lanes__buffer", "reshape_lanes__buffer"
 _OVER_ROWS: KernelDims = ((0, 1), (3, 1), (2, 1), (1, 1))
 """Kernel dimension w walks along the image's height."""
 
@@ -264,6 +265,22 @@ def _describe_sum(
     return (batch,)
 
 
+def _accept_reshape(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    is_known = takes_groups(info) and can_reshape(node, graph)
+    return choose_assembly(info) if is_known else None
+
+
+def _describe_reshape(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    del parameters
+    target, source = reshape_args(node, graph)
+    _, written = moved_bytes(node, graph, out)
+    scalars = reshape_scalars(node, graph, out)
+    box = box_in(out, target.dims)
+    return (_launch(RESHAPE, (target, source), box, info, scalars=scalars, moved=(written, written)),)
+
+
 IMPLEMENTATIONS: tuple[Implementation, ...] = tuple(
     Implementation(
         name=name,
@@ -277,5 +294,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = tuple(
         ("elementwise", POINTWISE, _accept_pointwise, _describe_pointwise),
         ("pool2d", POOL, _accept_pool, _describe_pool),
         ("reduce", SUM, _accept_sum, _describe_sum),
+        ("layout", RESHAPE, _accept_reshape, _describe_reshape),
     )
 )
