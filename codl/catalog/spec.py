@@ -150,6 +150,8 @@ class Implementation:
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
     most_registers: int | None = None
     """Vector registers up to which the row is known to pay; None: however many."""
+    uses_groups: bool = False
+    """Whether work-groups share places and local memory, as codl/catalog/groups.py has it: a row for GPUs."""
     taken: int = 0
     """Nodes before the accepted one that the row computes too, each of them read by the next one alone."""
     tolerance: float = OPERATOR_TOLERANCE
@@ -163,7 +165,8 @@ class Implementation:
             190 times as long as over buffers, with Intel's driver and with PoCL.
         """
         is_known = self.most_registers is None or info.vector_registers <= self.most_registers
-        return is_known and (info.kind is not DeviceKind.CPU or not self.name.endswith("__image"))
+        is_for_gpus = self.uses_groups or self.name.endswith("__image")
+        return is_known and (info.kind is not DeviceKind.CPU or not is_for_gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

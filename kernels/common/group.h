@@ -18,6 +18,9 @@
 #endif
 #define BY_GROUP __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
+// Bodies are in line: what their pointers are aligned to is known there.
+#define BODY static inline __attribute__((always_inline)) void
+
 // What a group wrote to global memory before it is seen by the whole device, and what others wrote is seen after it.
 #if PTX
 #define DEVICE_FENCE asm volatile("fence.acq_rel.gpu;" ::: "memory");
@@ -40,6 +43,11 @@ typedef struct {
 #define IS_ALIGNED(place) \
     ((place).c == 1 && (((place).offset | (place).n | (place).h | (place).w) & 3) == 0)
 
+// Four floats at a pointer that is a multiple of 16 bytes: compilers take vload4 for four loads.
+#define GLOBAL_4(pointer) (*(__global const float4 *)(pointer))
+#define STORE_4(value, pointer) (*(__global float4 *)(pointer) = (value))
+#define LOCAL_4(pointer) (*(__local float4 *)(pointer))
+
 // Asynchronous copies of 16 or 4 bytes to local memory, zeros where `ok` is false; plain ones without PTX.
 #if PTX
 #define COPY_16(dst, src, ok)                                                                           \
@@ -53,9 +61,9 @@ typedef struct {
 #define COMMIT_COPIES asm volatile("cp.async.commit_group;" ::: "memory");
 #define AWAIT_COPIES(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 #else
-#define COPY_16(dst, src, ok) vstore4((ok) ? vload4(0, src) : (float4)(0.0f), 0, dst);
+#define COPY_16(dst, src, ok) LOCAL_4(dst) = (ok) ? GLOBAL_4(src) : (float4)(0.0f);
 #define COPY_4(dst, src, ok) *(dst) = (ok) ? *(src) : 0.0f;
-#define COPY_WEIGHTS(dst, src) vstore4(vload4(0, src), 0, dst);
+#define COPY_WEIGHTS(dst, src) LOCAL_4(dst) = GLOBAL_4(src);
 #define COMMIT_COPIES
 #define AWAIT_COPIES(left)
 #endif

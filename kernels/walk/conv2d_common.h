@@ -53,11 +53,11 @@ static inline walk_t go_on(walk_t walk, int by, int inputs, int kernel_w) {
         __local const float *line = b_lines + (k + e) * BN;                                                   \
         float b[TN];                                                                                          \
         if (TN == 2) {                                                                                        \
-            const float2 some = vload2(0, line + tx * 2);                                                     \
+            const float2 some = *(__local const float2 *)(line + tx * 2);                                                     \
             b[0] = some.x, b[1] = some.y;                                                                     \
         } else {                                                                                              \
             UNROLL for (int j = 0; j + 3 < TN; j += 4) {                                           \
-                const float4 some = vload4(0, line + COLUMN(j));                                              \
+                const float4 some = LOCAL_4(line + COLUMN(j));                                              \
                 b[j] = some.x, b[j + 1] = some.y, b[j + 2] = some.z, b[j + 3] = some.w;                       \
             }                                                                                                 \
         }                                                                                                     \
@@ -69,12 +69,12 @@ static inline walk_t go_on(walk_t walk, int by, int inputs, int kernel_w) {
 #define SUM_VECTOR(q) (float4)(sums[q], sums[(q) + 1], sums[(q) + 2], sums[(q) + 3])
 #define KEEP_PART                                                                                             \
     UNROLL for (int q = 0; q < SUMS; q += 4)                                                       \
-        vstore4(SUM_VECTOR(q), 0, shared + part * (BM * BN) + (q / 4 * GROUP + lid) * 4);
+        STORE_4(SUM_VECTOR(q), shared + part * (BM * BN) + (q / 4 * GROUP + lid) * 4);
 #define ADD_PARTS                                                                                             \
     UNROLL for (int q = 0; q < SUMS; q += 4) {                                                     \
-        float4 sum = vload4(0, shared + (q / 4 * GROUP + lid) * 4);                                           \
+        float4 sum = GLOBAL_4(shared + (q / 4 * GROUP + lid) * 4);                                           \
         for (int other = 1; other < parts; ++other)                                                           \
-            sum += vload4(0, shared + other * (BM * BN) + (q / 4 * GROUP + lid) * 4);                         \
+            sum += GLOBAL_4(shared + other * (BM * BN) + (q / 4 * GROUP + lid) * 4);                         \
         sums[q] = sum.x, sums[q + 1] = sum.y, sums[q + 2] = sum.z, sums[q + 3] = sum.w;                       \
     }
 
@@ -97,7 +97,7 @@ static inline bool comes_last(volatile __global int *arrival, int parts, volatil
 // Stores up to four neighbouring channels of a pixel, those that are wanted, through the epilogue.
 #define STORE_FOUR(value, channel, count)                                                                     \
     {                                                                                                         \
-        float4 v = (value) + (count == 4 ? vload4(0, bias + (channel)) : (float4)(vload2(0, bias + (channel)), 0.0f, 0.0f)); \
+        float4 v = (value) + (count == 4 ? GLOBAL_4(bias + (channel)) : (float4)(vload2(0, bias + (channel)), 0.0f, 0.0f)); \
         const int c = group_first + (channel);                                                                \
         const int low = max(0, d->channel_begin - c), high = min(count, channel_end - c);                     \
         const bool is_whole = low == 0 && high == 4;                                                          \
@@ -105,7 +105,7 @@ static inline bool comes_last(volatile __global int *arrival, int parts, volatil
         if (residual_order != RESIDUAL_NONE && low < high) {                                                  \
             __global const float *r = residual + res_at + c * d->residual.c;                                  \
             if (is_whole && has_vectors) {                                                                    \
-                other = vload4(0, r);                                                                         \
+                other = GLOBAL_4(r);                                                                         \
             } else {                                                                                          \
                 if (low <= 0 && high > 0) other.x = r[0];                                                     \
                 if (low <= 1 && high > 1) other.y = r[d->residual.c];                                         \
@@ -122,7 +122,7 @@ static inline bool comes_last(volatile __global int *arrival, int parts, volatil
         if (residual_order == RESIDUAL_AFTER) v += other;                                                     \
         __global float *to = dst + dst_at + c * d->dst.c;                                                     \
         if (is_whole && has_vectors) {                                                                        \
-            vstore4(v, 0, to);                                                                                \
+            STORE_4(v, to);                                                                                \
         } else {                                                                                              \
             if (low <= 0 && high > 0) to[0] = v.x;                                                            \
             if (low <= 1 && high > 1) to[d->dst.c] = v.y;                                                     \

@@ -60,7 +60,7 @@
     }                                                                                                          \
     COMMIT_COPIES
 
-static void TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int group, int groups,
+BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int group, int groups,
                               __local float *memory) {
     const int lid = get_local_id(0), tx = lid & 15, ty = lid >> 4;
     const int a_row = lid / (BK / 4), a_k = lid % (BK / 4) * 4;
@@ -101,7 +101,7 @@ static void TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFER
             __local const float *a_lines = memory + stage * STAGE_FLOATS, *b_lines = a_lines + BM * LINE;
             UNROLL for (int k = 0; k < BK; k += 4) {
                 float4 a[TM];
-                UNROLL for (int i = 0; i < TM; ++i) a[i] = vload4(0, a_lines + (ty + 16 * i) * LINE + k);
+                UNROLL for (int i = 0; i < TM; ++i) a[i] = LOCAL_4(a_lines + (ty + 16 * i) * LINE + k);
                 ADD_PRODUCTS(0, x)
                 ADD_PRODUCTS(1, y)
                 ADD_PRODUCTS(2, z)

@@ -35,14 +35,14 @@ static inline float4 finish_value(float4 value, float4 other, int residual_order
 // Four values a step apart, or one and zeros.
 static inline float4 load_values(__global const float *from, int step, int lanes) {
     if (lanes == 1) return (float4)(from[0], 0.0f, 0.0f, 0.0f);
-    if (step == 1) return vload4(0, from);
+    if (step == 1) return GLOBAL_4(from);
     return (float4)(from[0], from[step], from[2 * step], from[3 * step]);
 }
 static inline void store_values(float4 value, __global float *to, int lanes) {
     if (lanes == 1)
         to[0] = value.x;
     else
-        vstore4(value, 0, to);
+        STORE_4(value, to);
 }
 // Whether a source suits work-items of four channels: aligned, or not dense along channels.
 #define SUITS_LANES(place) ((place).c != 1 || IS_ALIGNED(place))

@@ -24,7 +24,7 @@ static inline float4 combine_values(int function, float4 a, float4 b, float4 c) 
     }
 }
 
-static void pointwise_lanes(__local const pointwise_t *d, POINTWISE_BUFFERS, int group, int groups) {
+BODY pointwise_lanes(__local const pointwise_t *d, POINTWISE_BUFFERS, int group, int groups) {
     const int function = d->function, residual_order = d->residual_order;
     const bool has_b = function != POINTWISE_COPY, has_c = function == POINTWISE_AFFINE;
     const bool has_residual = residual_order != RESIDUAL_NONE;
@@ -52,7 +52,7 @@ typedef struct {
 } reshape_t;
 
 // Element i of dst is element i of src, both counted with c innermost.
-static void reshape_lanes(__local const reshape_t *d, __global float *dst, __global const float *src, int group,
+BODY reshape_lanes(__local const reshape_t *d, __global float *dst, __global const float *src, int group,
                           int groups) {
     FOR_EACH_ITEM(d, 1)
         const int number = ((n * d->dst_height + h) * d->dst_width + w) * d->dst_channels + channel;

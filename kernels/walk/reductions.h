@@ -10,7 +10,7 @@ typedef struct {
 } sum_t;
 
 // One chain of additions an output, w ascending.
-static void sum_lanes(__local const sum_t *d, __global float *dst, __global const float *src, int group, int groups) {
+BODY sum_lanes(__local const sum_t *d, __global float *dst, __global const float *src, int group, int groups) {
     const bool is_wide =
         d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src);
     const int lanes = is_wide ? 4 : 1, length = d->length;
@@ -50,7 +50,7 @@ typedef struct {
 
 // A line of work-items sums a column: each of them every 32nd vector of four, then all of the line. Weights lie as
 // [panel, 8 + 8 * K], the biases of a panel's columns, then the columns, zeros behind the last row up to a multiple of 4.
-static void linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
+BODY linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
     const int lid = get_local_id(0), column = lid / LINEAR_WIDTH, lane = lid % LINEAR_WIDTH;
     const int depth = d->depth, padded = (depth + 3) / 4 * 4, rows = d->row_end - d->row_begin;
     const bool is_aligned = IS_ALIGNED(d->src) && depth % 4 == 0;
@@ -68,13 +68,13 @@ static void linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, in
             }
             if (is_aligned && d->n_count * rows == 1) {
                 _Pragma("unroll 8") for (int k = lane * 4; k < depth; k += LINEAR_WIDTH * 4)
-                    sums[0] = fma(vload4(0, src + at[0] + k), vload4(0, weight + k), sums[0]);
+                    sums[0] = fma(GLOBAL_4(src + at[0] + k), GLOBAL_4(weight + k), sums[0]);
             } else {
                 for (int k = lane * 4; k < depth; k += LINEAR_WIDTH * 4) {
-                    const float4 factor = vload4(0, weight + k);
+                    const float4 factor = GLOBAL_4(weight + k);
                     for (int r = 0; r < LINEAR_ROWS; ++r) {
                         __global const float *from = src + at[r] + k * d->src.c;
-                        const float4 value = is_aligned ? vload4(0, from) : load_lanes(from, d->src.c, 0, depth - k);
+                        const float4 value = is_aligned ? GLOBAL_4(from) : load_lanes(from, d->src.c, 0, depth - k);
                         sums[r] = fma(value, factor, sums[r]);
                     }
                 }
@@ -116,7 +116,7 @@ static inline float find_greatest(float value, __local float *memory) {
 }
 
 // A group takes a line of channels: the greatest, the sum of exponentials, the shares.
-static void softmax_group(__local const softmax_t *d, __global float *dst, __global const float *src, int group,
+BODY softmax_group(__local const softmax_t *d, __global float *dst, __global const float *src, int group,
                           int groups, __local float *memory) {
     const int lid = get_local_id(0), length = d->length, step = d->src.c;
     for (int place = group; place < d->n_count * d->h_count * d->w_count; place += groups) {

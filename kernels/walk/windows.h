@@ -12,7 +12,7 @@ typedef struct {
     __global float *dst, __global const float *src, __global const float *residual, __global const float *weights
 
 // Weights lie as [ceil(C / 4), 1 + KH*KW, 4], the bias first.
-static void depthwise_lanes(__local const depthwise_t *d, DEPTHWISE_BUFFERS, int group, int groups) {
+BODY depthwise_lanes(__local const depthwise_t *d, DEPTHWISE_BUFFERS, int group, int groups) {
     const bool has_residual = d->residual_order != RESIDUAL_NONE;
     const bool is_wide = d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src) &&
                          (!has_residual || SUITS_LANES(d->residual));
@@ -47,7 +47,7 @@ typedef struct {
 
 // Taps outside the image are left out. A mean is one chain of additions in the order (kh, kw), times 1 / count. A maximum
 // keeps NaN; over no tap at all it is -FLT_MAX and a mean 0, as in ONNX Runtime.
-static void pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const float *src, int group,
+BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const float *src, int group,
                          int groups) {
     const bool is_wide =
         d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src);

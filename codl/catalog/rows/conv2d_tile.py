@@ -168,5 +168,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         accepts=_accept,
         describe=_describe,
         fits=_fits,
+        uses_groups=True,
     ),
 )

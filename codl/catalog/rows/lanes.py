@@ -286,6 +286,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = tuple(
         name=name,
         source=f"{folder}/{name}.cl",
         allowed={"PTX": (0, 1)},
+        uses_groups=True,
         accepts=accepts,
         describe=describe,
     )
