@@ -96,7 +96,7 @@ class DeviceWalks:
         if walk is None or self.walker is None:
             return []
         self._walks.append(walk)
-        return [(walk.enqueue, _join_labels(walk.labels)), (self.walker.ask, None)]
+        return [(self.walker.begin, None), (walk.enqueue, _join_labels(walk.labels))]
 
     @property
     def checks(self) -> list[Entry]:

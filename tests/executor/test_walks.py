@@ -1,12 +1,13 @@
 """A device walks its own tape: numbers of networks, bits of single launches, barriers, one launch."""
 
+import sys
 from functools import cache
 
 import numpy as np
 import pytest
 
 from codl.devices.opencl import Device, open_device
-from codl.devices.walker import WALK_VARIABLE, find_walker
+from codl.devices.walker import WALK_VARIABLE, Walker, find_walker
 from codl.errors import DeviceError
 from codl.executor.compile import compile_plan
 from codl.plan.single import plan_single
@@ -76,3 +77,23 @@ def test_a_trace_names_all_nodes_of_a_walk(gpu: Device) -> None:
     (walk,) = [event for event in trace.events if event.parts]
     assert {name for name, _ in walk.parts} <= {node.name for node in case.plain_graph.nodes}
     assert sum(share for _, share in walk.parts) == pytest.approx(1)
+
+
+def test_a_group_that_waits_in_vain_is_an_error(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = load("mobilenet_v2")
+    executable = compile_plan(case.plain_graph, plan_single(case.plain_graph, device=gpu.info.name), [gpu])
+    expected = executable.run(case.feeds)
+    walker = find_walker(gpu)
+    assert walker is not None
+    monkeypatch.setattr(Walker, "_has_failed", lambda self: True)
+    monkeypatch.setattr(sys.modules[Walker.__module__], "_LEAST_WAIT_SECONDS", 0.0)
+    with pytest.raises(DeviceError, match="waited for 0 others in vain"):
+        executable.run(case.feeds)
+    monkeypatch.undo()
+    for name, value in executable.run(case.feeds).items():
+        np.testing.assert_array_equal(value.view(np.uint32), expected[name].view(np.uint32))
+
+
+def test_more_groups_than_run_together_are_found_out(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WALK_VARIABLE, str(gpu.info.units + 30))
+    assert find_walker(gpu) is None
