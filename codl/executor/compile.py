@@ -255,18 +255,17 @@ class _Compiler:
         return self._held[action.held].unmap, label
 
     def _bind_node(self, action: Launch) -> None:
-        node = self._graph.nodes_by_name[action.node]
-        info = self._devices[action.device].info
+        node, info = self._graph.nodes_by_name[action.node], self._devices[action.device].info
         parts = self._find_parts(action)
         label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=parts)
-        selection, batches = self._work[action].selection, self._work[action].batches
+        work = self._work[action]
+        selection, batches = work.selection, work.batches
         if isinstance(node.op, Concat) and self._has_inside(node.op, node, action):
-            selection, parts_of_it = copy_parts(self._work[action], node, self._graph, action.region, info)
-            batches = tuple(one for one in parts_of_it if not self._moves_nothing(action, one.tensors[:2]))
-        row, parameters = selection.implementation, selection.parameters
+            selection, batches = copy_parts(work, node, self._graph, action.region, info)
+            batches = tuple(one for one in batches if not self._moves_nothing(action, one.tensors[:2]))
         for batch in batches:
             operands = [self._find_operand(action, arg) for arg in batch.tensors]
-            self._bind(batch, operands, row.source, parameters, label)
+            self._bind(batch, operands, selection.implementation.source, selection.parameters, label)
 
     def _has_inside(self, op: Concat, node: Node, action: Launch) -> bool:
         """Return whether some inputs of a concatenation lie where they are concatenated."""
