@@ -313,8 +313,7 @@ class _Compiler:
         return buffer
 
     def _bind_publication(self, action: Publish) -> None:
-        tensor, device = action.tensor, action.device
-        info = self._devices[device].info
+        tensor, device, info = action.tensor, action.device, self._devices[action.device].info
         row, batch = copy_batch(tensor, self._graph.shape(tensor), Boxes.of([action.region]), info)
         shared = self._placement.shared(tensor, device)
         label = Label(kind=EventKind.PUBLISH, device=device, name=tensor)
