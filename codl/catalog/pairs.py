@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from codl.catalog.groups import takes_groups
 from codl.catalog.layers import Layer, count_uses, list_before, read_node
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import PAIRS
@@ -14,13 +15,15 @@ def list_pairs(
 ) -> Iterator[tuple[int, Selection]]:
     """Yield how many nodes before one are computed in its launch, and by what, the preferred way first.
 
+    A device that walks a tape computes one node after the other.
+
     Args:
         node: The last node.
         graph: Where its shapes and constants are found.
         info: The device.
         rows: What may compute several nodes.
     """
-    for row in rows:
+    for row in rows if not takes_groups(info) else ():
         parameters = row.accepts(node, graph, info)
         if parameters is not None:
             yield row.taken, Selection(implementation=row, parameters=parameters)

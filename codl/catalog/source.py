@@ -7,9 +7,10 @@ from functools import cache
 from codl.assets import read_kernel
 from codl.catalog.epilogue import CODES
 from codl.catalog.spec import Implementation, Parameters
+from codl.catalog.walking import CASES
 
 _INCLUDE = '\n#include "'
-_GENERATED = {"common/codes.h": CODES}
+_GENERATED = {"common/codes.h": CODES, "walk/cases.h": CASES}
 _ACTIVATIONS = ("common/codes.h", "common/activate.h")
 """What an added activation changes, and no kernel's time."""
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -59,5 +60,9 @@ def digest_sources(*paths: str) -> str:
 
 
 def build_options(parameters: Parameters) -> str:
-    """Return the compiler options that set ``parameters``: the only defines there are."""
-    return " ".join(["-cl-std=CL1.2", *(f"-D{name}={value}" for name, value in sorted(parameters.items()))])
+    """Return the compiler options that set ``parameters``: the only defines there are.
+
+    Parameters in small letters are arguments of launches.
+    """
+    defines = [f"-D{name}={value}" for name, value in sorted(parameters.items()) if name.isupper()]
+    return " ".join(["-cl-std=CL1.2", *defines])

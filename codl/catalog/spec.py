@@ -8,8 +8,9 @@ arguments `pointer, offset, stride_n, stride_h, stride_w, stride_c`. Where a par
 of the tensor lies in an image instead, there are five (kernels/common/image.h).
 
 Argument order of every kernel: its tensors (six or five arguments each, the output
-first), its packed constants, the zero buffer, scratch and local memory when it
-asks for them, its scalars, and where units steal, counters and the grid's size.
+first), its packed constants, the zero buffer, scratch memory, arrivals and local memory when
+it asks for them, its scalars, and where units steal, counters and the grid's size.
+Parameters in small letters are scalars of its launches; the others are defines of its program.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,6 +84,8 @@ class LaunchBatch:
     """Floats in the zero buffer that the kernel reads; 0 means that it takes none."""
     scratch: IntArray | None = None
     """Floats of memory that one launch of a node hands on to the next; None: the kernel takes none."""
+    arrivals: IntArray | None = None
+    """Zeros by which groups count themselves, and which the launch leaves as zeros; None: it takes none."""
     local: IntArray | None = None
     """Floats of local memory of a work-group; None: the kernel takes none."""
     global_size: IntArray
@@ -147,6 +150,8 @@ class Implementation:
     """A reference kernel that runs this row's inner loop on data next to the core: nothing is faster."""
     most_registers: int | None = None
     """Vector registers up to which the row is known to pay; None: however many."""
+    uses_groups: bool = False
+    """Whether work-groups share places and local memory, as codl/catalog/groups.py has it: a row for GPUs."""
     taken: int = 0
     """Nodes before the accepted one that the row computes too, each of them read by the next one alone."""
     tolerance: float = OPERATOR_TOLERANCE
@@ -160,7 +165,8 @@ class Implementation:
             190 times as long as over buffers, with Intel's driver and with PoCL.
         """
         is_known = self.most_registers is None or info.vector_registers <= self.most_registers
-        return is_known and (info.kind is not DeviceKind.CPU or not self.name.endswith("__image"))
+        is_for_gpus = self.uses_groups or self.name.endswith("__image")
+        return is_known and (info.kind is not DeviceKind.CPU or not is_for_gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

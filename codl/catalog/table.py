@@ -11,12 +11,15 @@ from codl.catalog.rows import (
     conv2d_patch,
     conv2d_pointwise,
     conv2d_pool,
+    conv2d_tile,
     conv2d_winograd,
     conv2d_winograd_patch,
     conv2d_winograd_streamed,
     conv_transpose,
     copy,
     depthwise,
+    lanes,
+    linear_rows,
     matmul,
     matmul_packed,
     normalize,
@@ -33,6 +36,9 @@ from codl.catalog.rows import (
 from codl.catalog.spec import Implementation
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    *lanes.IMPLEMENTATIONS,
+    *conv2d_tile.IMPLEMENTATIONS,
+    *linear_rows.IMPLEMENTATIONS,
     *depthwise.IMPLEMENTATIONS,
     *conv2d_winograd_streamed.IMPLEMENTATIONS,
     *conv2d_winograd.IMPLEMENTATIONS,

@@ -107,6 +107,8 @@ def bind_launch(
     if batch.scratch is not None:
         scratch_position = len(args)
         args.append(scratch)
+    if batch.arrivals is not None:
+        args.append(device.arrivals(int(batch.arrivals[0])))
     if batch.local is not None:
         with driver_calls(device.info.name, "no local memory", kind=BuildError):
             args.append(cl.LocalMemory(int(batch.local[0]) * FLOAT_BYTES))

@@ -51,6 +51,9 @@ class Device:
         self._unstored: list[tuple[str, str]] = []
         self._zeros: Any = None
         self._counters: Any = None
+        self._arrivals: Any = None
+        self.walkers: dict[int, Any] = {}
+        """By number of groups, what walks tapes on this queue (codl/devices/walker.py)."""
         self._register()
 
     def _register(self) -> None:
@@ -83,7 +86,8 @@ class Device:
     def _copy(self) -> "Device":
         """Return the same device with counters of its own, as another queue or other units need them."""
         twin = copy.copy(self)
-        twin._counters = None
+        twin._counters = twin._arrivals = None
+        twin.walkers = {}
         twin._register()
         return twin
 
@@ -199,6 +203,16 @@ class Device:
             self._counters = self._buffer(cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros)
         return self._counters
 
+    def arrivals(self, count: int) -> Any:
+        """Return a buffer of at least ``count`` zeros, which launches that count in it leave as zeros."""
+        if self._arrivals is None or self._arrivals.size < count * FLOAT_BYTES:
+            self._arrivals = self.upload_integers(np.zeros(max(count, 4096), np.int32))
+        return self._arrivals
+
+    def upload_integers(self, values: npt.NDArray[np.int32]) -> Any:
+        """Return a buffer of the device's own with these values, which kernels may change."""
+        return self._buffer(cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=values)
+
     def fill(self, buffer: Any, value: float) -> None:
         """Set every float of a buffer or an image."""
         with driver_calls(self.info.name, "cannot fill memory"):
@@ -207,6 +221,12 @@ class Device:
                 cl.enqueue_fill_image(self.queue, buffer, texel, (0, 0, 0), (*buffer.shape, 1))
                 return
             cl.enqueue_fill_buffer(self.queue, buffer, np.float32(value), 0, buffer.size)
+
+    def write(self, buffer: Any, values: npt.NDArray[np.float32], begin: int) -> None:
+        """Copy values to a buffer, from its float ``begin`` on, and wait for it."""
+        if values.size:
+            with driver_calls(self.info.name, "cannot write memory"):
+                cl.enqueue_copy(self.queue, buffer, values, dst_offset=begin * FLOAT_BYTES, is_blocking=True)
 
     def finish(self) -> None:
         """Wait until everything enqueued is done; other Python threads run meanwhile."""

@@ -1,6 +1,6 @@
 """From a plan to prepared calls: kernels bound, transfers laid out, meeting points fixed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 from codl.catalog.choose import NO_DATABASES, Databases
-from codl.catalog.rows.copy import COPY_ROW, concat_batches, copy_batch
+from codl.catalog.rows.copy import copy_batch
 from codl.catalog.rows.parts import iterate_parts
 from codl.catalog.spec import Implementation, LaunchBatch, PackedArg, Parameters, TensorArg
 from codl.catalog.table import PAIRS
@@ -29,7 +29,8 @@ from codl.executor.programs import build_programs
 from codl.executor.run import Executable
 from codl.executor.scratch import Scratch
 from codl.executor.trace import Entry, EventKind, Label
-from codl.executor.weights import Weights
+from codl.executor.walks import DeviceWalks, copy_parts
+from codl.executor.weights import Weights, keep_for_later
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes, Region
@@ -129,6 +130,7 @@ class _Compiler:
         self._constants: list[dict[int, int]] = [{} for _ in devices]
         """By device: buffer of constants -> its bytes."""
         self._scratches = [Scratch(device) for device in devices]
+        self._walks = [DeviceWalks(device, graph, weights) for device in devices]
         self._signals = Signals(devices) if arrangement.signals else None
         self._meeting_numbers = count(1)
 
@@ -161,6 +163,9 @@ class _Compiler:
         if self._signals is not None:
             self._script.append((self._signals.check, None))
         weights, scratches = {}, {}
+        for index, walks in enumerate(self._walks):
+            self._launches += walks.finish(self._scratches[index], partial(self._count, device=index))
+            self._script += walks.checks
         for index, device in enumerate(self._devices):
             name, scratch = device.info.name, self._scratches[index]
             if scratch.floats:
@@ -181,7 +186,7 @@ class _Compiler:
             held=tuple(self._held.values()),
             launches=tuple(self._launches),
             weight_bytes=weights,
-            after_first=partial(_keep_for_later, self._devices, self._weights),
+            after_first=partial(keep_for_later, self._devices, self._weights),
             signals=self._signals,
         )
 
@@ -205,11 +210,12 @@ class _Compiler:
             others = {*awaited} - {device} if device in going_on else set()
             if others or device in awaited:
                 call = self._signals.bind(device, number=number, says=device in awaited, awaited=others)
-                self._pending[device].append((call, Label(kind=EventKind.MEET, device=device)))
+                self._add(device, call, Label(kind=EventKind.MEET, device=device))
             self._feed(device)
 
     def _feed(self, device: int) -> None:
         """Enqueue all that is pending for a device, if anything is."""
+        self._pending[device] += self._walks[device].close()
         if self._pending[device]:
             self._script += [*self._pending[device], (self._devices[device].queue.flush, None)]
             self._pending[device] = []
@@ -235,7 +241,7 @@ class _Compiler:
         if is_written:
             copy = self._host_copy(tensor, region, destination, host)
             label = Label(kind=EventKind.WRITE, device=destination, name=tensor)
-            self._pending[destination].append((copy.write, label))
+            self._add(destination, copy.write, label)
 
     def _host_copy(self, tensor: str, region: Region, device: int, host: Storage) -> HostCopy:
         storage = self._placement.target(tensor, device)
@@ -256,21 +262,17 @@ class _Compiler:
         return self._held[action.held].unmap, label
 
     def _bind_node(self, action: Launch) -> None:
-        node = self._graph.nodes_by_name[action.node]
-        info = self._devices[action.device].info
+        node, info = self._graph.nodes_by_name[action.node], self._devices[action.device].info
         parts = self._find_parts(action)
         label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=parts)
-        if isinstance(node.op, Concat) and self._has_inside(node.op, node, action):
-            for batch in concat_batches(node, self._graph, Boxes.of([action.region]), info):
-                if not self._moves_nothing(action, batch.tensors):
-                    storages = [self._find_buffer(action, arg) for arg in batch.tensors]
-                    self._bind(batch, storages, COPY_ROW.source, {}, label)
-            return
         work = self._work[action]
-        row, parameters = work.selection.implementation, work.selection.parameters
-        for batch in work.batches:
+        selection, batches = work.selection, work.batches
+        if isinstance(node.op, Concat) and self._has_inside(node.op, node, action):
+            selection, batches = copy_parts(work, node, self._graph, action.region, info)
+            batches = tuple(one for one in batches if not self._moves_nothing(action, one.tensors[:2]))
+        for batch in batches:
             operands = [self._find_operand(action, arg) for arg in batch.tensors]
-            self._bind(batch, operands, row.source, parameters, label)
+            self._bind(batch, operands, selection.implementation.source, selection.parameters, label)
 
     def _has_inside(self, op: Concat, node: Node, action: Launch) -> bool:
         """Return whether some inputs of a concatenation lie where they are concatenated."""
@@ -318,8 +320,7 @@ class _Compiler:
         return buffer
 
     def _bind_publication(self, action: Publish) -> None:
-        tensor, device = action.tensor, action.device
-        info = self._devices[device].info
+        tensor, device, info = action.tensor, action.device, self._devices[action.device].info
         row, batch = copy_batch(tensor, self._graph.shape(tensor), Boxes.of([action.region]), info)
         shared = self._placement.shared(tensor, device)
         label = Label(kind=EventKind.PUBLISH, device=device, name=tensor)
@@ -334,6 +335,8 @@ class _Compiler:
         label: Label,
     ) -> None:
         """Bind one kernel: the first candidate of ``batch`` with every argument fixed."""
+        if self._walks[label.device].take(batch, storages, parameters, label):
+            return
         owner = self._devices[label.device]
 
         def find_panels(packed: PackedArg, begin: int, end: int) -> Any:
@@ -347,11 +350,8 @@ class _Compiler:
         if batch.scratch is not None:
             self._scratches[label.device].request(launch, int(batch.scratch[0]))
         self._launches.append(launch)
-        self._pending[label.device].append((launch.enqueue, label))
+        self._add(label.device, launch.enqueue, label)
 
-
-def _keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
-    """Store programs and packed constants for later processes; drivers have compiled all of them by now."""
-    for device in devices:
-        device.store_programs()
-    weights.store()
+    def _add(self, device: int, call: Callable[[], object], label: Label) -> None:
+        """Let a call follow all that is pending for a device, behind the walk of launches so far."""
+        self._pending[device] += [*self._walks[device].close(), (call, label)]

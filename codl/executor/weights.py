@@ -1,5 +1,6 @@
 """Constants of a network as kernels want them: packed once, uploaded by the slice a device needs."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ _MOST_PLACED_BYTES = 64 << 20
 pages are no gain, and copying it takes longer than all else that a session waits for."""
 
 
+GATHER_STEP = 64
+"""Floats; where a piece of gathered constants may begin."""
+Pieces = tuple[tuple[str, int, int], ...]
+"""Of gathered constants: key of a packed one with first panel and end, or (name, 0, -1) of a plain one."""
+
+
 class Weights:
     """Packed constants of one graph; plans of the same graph share them."""
 
@@ -29,6 +36,7 @@ class Weights:
         """What of it lies on large pages, for devices that compute in the host's memory."""
         self._slices: dict[tuple[str, str, int, int], Any] = {}
         self._plain: dict[tuple[str, str], Storage] = {}
+        self._gathered: dict[tuple[str, Pieces], Any] = {}
 
     def panels(self, arg: PackedArg, device: Device, begin: int, end: int) -> Any:
         """Return a buffer of ``device`` with what a launch over panels [begin, end) reads of a constant."""
@@ -40,6 +48,40 @@ class Weights:
             buffer = device.upload(packed[begin:end].reshape(-1))
             self._slices[key] = buffer
         return buffer
+
+    def gather(self, pieces: Pieces, args: Mapping[str, PackedArg], device: Device) -> Any:
+        """Return one buffer of a device with many constants behind each other.
+
+        Args:
+            pieces: What it holds, in order.
+            args: Those that are packed, by key.
+            device: Whose buffer.
+        """
+        known = self._gathered.get((device.info.name, pieces))
+        if known is not None:
+            return known
+        total = sum(self.count_floats(piece, args) for piece in pieces)
+        buffer, begin = device.allocate(total), 0
+        for piece in pieces:
+            device.write(buffer, self._take(piece, args), begin)
+            begin += self.count_floats(piece, args)
+        self._gathered[device.info.name, pieces] = buffer
+        return buffer
+
+    def count_floats(self, piece: tuple[str, int, int], args: Mapping[str, PackedArg]) -> int:
+        """Return how much memory a piece of gathered constants takes."""
+        key, begin, end = piece
+        if end < 0:
+            size = self._graph.constants[key].size
+        else:
+            size = (end - begin) * args[key].count_panel_floats(self._graph.constants)
+        return -(-max(1, size) // GATHER_STEP) * GATHER_STEP
+
+    def _take(self, piece: tuple[str, int, int], args: Mapping[str, PackedArg]) -> FloatArray:
+        key, begin, end = piece
+        if end < 0:
+            return np.ascontiguousarray(self._graph.constants[key]).reshape(-1)
+        return self._pack(args[key])[begin:end].reshape(-1)
 
     def _pack(self, arg: PackedArg) -> FloatArray:
         packed = self._packed.get(arg.key)
@@ -74,3 +116,10 @@ class Weights:
             np.copyto(host[: values.size], values.reshape(-1))
             storage = self._plain[key] = place_constant(values.shape, device.upload(host), host)
         return storage
+
+
+def keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
+    """Store programs and packed constants for later processes; drivers have compiled all of them by now."""
+    for device in devices:
+        device.store_programs()
+    weights.store()

@@ -65,7 +65,7 @@ def test_weights_of_single_rows_are_streams_on_cpus() -> None:
 
 def _choose_streams(rows: int, kind: DeviceKind) -> int:
     graph = sample(MatMul(), {"a": (rows, 64), "b": (64, 1000)}, ("b",), (rows, 1000), "").graph
-    device = replace(device_info(vector_width=16), kind=kind)
+    device = replace(device_info(vector_width=16), kind=kind, local_memory_bytes=1 << 15)
     return choose(graph.nodes[0], graph, device).parameters["STREAMS"]
 
 
@@ -201,7 +201,7 @@ def test_depthwise_vectors_fill_a_line_where_they_spare_little(
     channels: int, kind: DeviceKind, width: int, lanes: int
 ) -> None:
     case = conv(channels, channels, 14, groups=channels)
-    chosen = choose(case.node, case.graph, replace(device_info(width), kind=kind))
+    chosen = choose(case.node, case.graph, replace(device_info(width), kind=kind, local_memory_bytes=1 << 15))
 
     assert chosen.parameters == {"MR": 7, "NR": lanes, "VECTOR": lanes}
 
@@ -213,6 +213,6 @@ def test_depthwise_tiles_are_lower_where_a_vector_takes_two_registers(
     kind: DeviceKind, width: int, height: int
 ) -> None:
     case = conv(64, 64, 16, groups=64)
-    chosen = choose(case.node, case.graph, replace(device_info(width), kind=kind))
+    chosen = choose(case.node, case.graph, replace(device_info(width), kind=kind, local_memory_bytes=1 << 15))
 
     assert chosen.parameters["MR"] == height

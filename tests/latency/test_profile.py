@@ -99,7 +99,7 @@ def test_fingerprint_tells_profiles_apart() -> None:
 
 
 def test_another_activation_changes_no_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    more = {"common/codes.h": CODES + "#define ACTIVATION_CUBE 99\n"}
+    more = {**source._GENERATED, "common/codes.h": CODES + "#define ACTIVATION_CUBE 99\n"}
     before = {row.name: digest_row(row) for row in IMPLEMENTATIONS}
     source.digest_sources.cache_clear()
     source.read_source.cache_clear()

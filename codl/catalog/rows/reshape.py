@@ -1,9 +1,11 @@
 """The row for Reshape: values keep their order in ONNX terms, whatever lies innermost in memory."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from codl.catalog.rows.boxes import BoxLaunch, box_in, constants_like, is_plain, moved_bytes
-from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, TensorArg
+from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, Scalar, TensorArg
 from codl.ir.graph import Graph, Node, Shape
 from codl.ir.ops import Reshape
 from codl.ir.regions import Boxes
@@ -15,36 +17,48 @@ _LEAST_GATHER = 4096
 """Elements that make a work-item worth its start."""
 
 
+def can_reshape(node: Node, graph: Graph) -> bool:
+    """Return whether a node is a Reshape between tensors of few long axes."""
+    if not isinstance(node.op, Reshape) or not is_plain(node):
+        return False
+    return all(len(_long_axes(graph.shape(name))) <= 4 for name in (node.inputs[0], node.output))
+
+
+def reshape_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg]:
+    """Return the operands for output and input, both walked in ONNX order."""
+    target, source = (
+        TensorArg(name=name, dims=_onnx_dims(graph.shape(name)), origin=(0,) * len(graph.shape(name)))
+        for name in (node.output, node.inputs[0])
+    )
+    return target, source
+
+
+def reshape_scalars(node: Node, graph: Graph, out: Boxes) -> Mapping[str, Scalar]:
+    """Return the lengths of output and input along h, w and c."""
+    (_, *dst), (_, *src) = (_onnx_shape(graph.shape(name)) for name in (node.output, node.inputs[0]))
+    return {
+        **constants_like(out, dst_height=dst[0], dst_width=dst[1], dst_channels=dst[2]),
+        **constants_like(out, src_height=src[0], src_width=src[1], src_channels=src[2]),
+    }
+
+
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     del info
-    if not isinstance(node.op, Reshape) or not is_plain(node):
-        return None
-    is_small = all(len(_long_axes(graph.shape(name))) <= 4 for name in (node.inputs[0], node.output))
-    return {} if is_small else None
+    return {} if can_reshape(node, graph) else None
 
 
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     del parameters
-    names = (node.output, node.inputs[0])
-    shapes = [graph.shape(name) for name in names]
-    dims = [_onnx_dims(shape) for shape in shapes]
-    launch = _share_blocks(out, dims[0])
+    tensors = reshape_args(node, graph)
+    launch = _share_blocks(out, tensors[0].dims)
     _, written = moved_bytes(node, graph, out)
-    (_, *dst), (_, *src) = (_onnx_shape(shape) for shape in shapes)
     batch = LaunchBatch(
         entry=GATHER,
-        tensors=tuple(
-            TensorArg(name=name, dims=places, origin=(0,) * len(shape))
-            for name, places, shape in zip(names, dims, shapes, strict=True)
-        ),
+        tensors=tensors,
         global_size=launch.global_size,
-        scalars={
-            **launch.scalars,
-            **constants_like(out, dst_height=dst[0], dst_width=dst[1], dst_channels=dst[2]),
-            **constants_like(out, src_height=src[0], src_width=src[1], src_channels=src[2]),
-        },
+        scalars={**launch.scalars, **reshape_scalars(node, graph, out)},
         units=launch.units(info, 1),
         read_bytes=written,
         written_bytes=written,

@@ -1,0 +1,173 @@
+"""Convolutions on GPUs: implicit GEMM by work-groups that share a tile; sums are cut into parts."""
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from codl.catalog.groups import GROUP, choose_assembly, size_grid, takes_groups
+from codl.catalog.register_tile import pack_panels
+from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
+from codl.catalog.spec import (
+    Implementation,
+    LaunchBatch,
+    PackedArg,
+    Parameters,
+    busiest_share,
+    ceil_div,
+    kernel_box,
+    spread,
+)
+from codl.ir.graph import FloatArray, Graph, Node
+from codl.ir.ops import Conv2d
+from codl.ir.regions import Boxes
+from codl.machine import DeviceInfo
+
+STEPS: Mapping[tuple[int, int], int] = {(32, 32): 32, (64, 64): 16, (128, 64): 16, (128, 128): 8}
+"""(BM, BN) -> BK, steps of the sum that lie in local memory together."""
+PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
+"""Into how many parts a sum may be cut."""
+_STEP_US: Mapping[tuple[int, int], float] = {
+    (32, 32): 0.30,
+    (64, 64): 0.40,
+    (128, 64): 0.72,
+    (128, 128): 0.66,
+}
+"""What a group takes for BK steps of its tile.
+
+Source: an H200 beside what its arithmetic allows; only their proportions count.
+"""
+_START_US, _PART_START_US, _PART_US = 1.0, 2.5, 0.06
+"""What a tile takes besides: alone, cut into parts, and for each part that is added."""
+_MOST_SCRATCH = 1 << 23
+"""Floats of partial sums."""
+
+
+def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    op = node.op
+    if not takes_groups(info) or not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
+        return None
+    if op.groups > 1 and graph.shape(node.output)[1] // op.groups < 8:
+        return None
+    counts = {one: (_count_tiles(node, op, graph, one), _count_steps(node, graph, one)) for one in STEPS}
+    _, tile, parts = min(
+        (_estimate_us(*counts[tile], tile, parts=parts, units=info.units), tile, parts)
+        for tile, parts in product(STEPS, PARTS)
+        if _suits(*counts[tile], tile, parts)
+    )
+    return {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_assembly(info)}
+
+
+def _count_tiles(node: Node, op: Conv2d, graph: Graph, tile: tuple[int, int]) -> int:
+    images, outputs, height, width = graph.shape(node.output)
+    return -(-images * height * width // tile[0]) * op.groups * -(-outputs // op.groups // tile[1])
+
+
+def _count_steps(node: Node, graph: Graph, tile: tuple[int, int]) -> int:
+    return -(-prod(graph.shape(node.inputs[1])[1:]) // STEPS[tile])
+
+
+def _suits(tiles: int, steps: int, tile: tuple[int, int], parts: int) -> bool:
+    """Return whether every part of a sum has something to add, and partial sums need little memory."""
+    used = -(-steps // -(-steps // parts))
+    return parts == 1 or (used == parts and tiles * parts * prod(tile) <= _MOST_SCRATCH)
+
+
+def _estimate_us(tiles: int, steps: int, tile: tuple[int, int], *, parts: int, units: int) -> float:
+    """Return about what a convolution takes: waves of tiles, each as long as its steps and its start."""
+    waves = -(-tiles * parts // max(1, units))
+    start = _START_US if parts == 1 else _PART_START_US + _PART_US * parts
+    return waves * (-(-steps // parts) * _STEP_US[tile] + start)
+
+
+def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    op, tile = node.op, (parameters["BM"], parameters["BN"])
+    assert isinstance(op, Conv2d)
+    is_right = parameters["PTX"] == choose_assembly(info)["PTX"]
+    if tile not in STEPS or not is_right:
+        return False
+    tiles, steps = _count_tiles(node, op, graph, tile), _count_steps(node, graph, tile)
+    return _suits(tiles, steps, tile, parameters["parts"])
+
+
+def _pack(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, nr: int, step: int
+) -> FloatArray:
+    """Return [groups * ceil(OC/groups / nr), 1 + KH*KW*IC/groups, nr], zeros behind K up to whole steps."""
+    weight, *bias = (constants[name] for name in names)
+    matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+    padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % step)))
+    return pack_panels(padded, bias[0] if bias else None, groups=groups, nr=nr)
+
+
+def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op = node.op
+    assert isinstance(op, Conv2d)
+    tile, parts, names = (parameters["BM"], parameters["BN"]), parameters["parts"], constant_names(node, op)
+    x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
+    group_outputs, group_inputs = shape[1] // op.groups, x[1] // op.groups
+    group_panels, depth = -(-group_outputs // tile[1]), op.kernel[0] * op.kernel[1] * group_inputs
+    begin, end = kernel_box(out)
+    extent = end - begin
+    first, last = begin[:, 3], end[:, 3] - 1
+    panel_begin = first // group_outputs * group_panels + first % group_outputs // tile[1]
+    panel_end = last // group_outputs * group_panels + last % group_outputs // tile[1] + 1
+    panels = np.where(extent[:, 3] > 0, panel_end - panel_begin, 0)
+    rows = extent[:, :3].prod(axis=1)
+    tiles = ceil_div(rows, tile[0]) * panels
+    places = tiles * parts
+    busiest = spread(places, info.units)
+    steps = -(-depth // STEPS[tile])
+    return launch_windows(
+        node,
+        graph,
+        out,
+        entry="conv2d_tile__buffer",
+        packed=(
+            PackedArg(
+                key=f"{names!r}/ohwi/groups{op.groups}/tile{tile[1]}/{STEPS[tile]}",
+                pack=partial(_pack, names=names, groups=op.groups, nr=tile[1], step=STEPS[tile]),
+                panel_floats=(1 + steps * STEPS[tile]) * tile[1],
+            ),
+        ),
+        panels=(panel_begin, panel_end),
+        scratch=np.maximum(1, tiles * parts * prod(tile) if parts > 1 else 0 * tiles),
+        arrivals=np.maximum(1, tiles),
+        scalars={
+            "images": extent[:, 0],
+            "panels": panels,
+            **constants_like(
+                out,
+                parts=parts,
+                group_panels=group_panels,
+                group_outputs=group_outputs,
+                group_inputs=group_inputs,
+            ),
+            **window_scalars(node, graph, out),
+        },
+        global_size=size_grid(places),
+        local_size=(GROUP, 1, 1),
+        busiest_flops=busiest_share(
+            2 * -(-depth // parts) * prod(tile), full_items=rows // tile[0] * panels * parts, units=info.units
+        ),
+        units={"steps": busiest * -(-steps // parts), "tiles": busiest},
+        flops=2 * depth * out.size,
+    )
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        name="conv2d_tile__buffer",
+        source="conv2d/conv2d_tile__buffer.cl",
+        allowed={"BM": (32, 64, 128), "BN": (32, 64, 128), "PTX": (0, 1), "parts": PARTS},
+        accepts=_accept,
+        describe=_describe,
+        fits=_fits,
+        uses_groups=True,
+    ),
+)

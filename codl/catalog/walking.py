@@ -1,0 +1,39 @@
+"""Which kernels the device's walker can call: the cases of kernels/walk/walk__buffer.cl."""
+
+from codl.catalog.spec import Parameters
+
+WALKER, WALKER_ENTRY = "walk/walk__buffer.cl", "walk__buffer"
+WORDS = 64
+"""Integers of a descriptor on the tape."""
+HEAD_WORDS = 4
+"""Of them before the case's own: the case, whether a barrier comes before, which group begins, 0."""
+TENSOR_BUFFERS = 4
+"""Buffers in which tensors of a walk may lie; one behind them is that of constants."""
+_TILES = ((32, 32), (64, 64), (128, 64), (128, 128))
+_ENTRIES = {
+    "pointwise_lanes__buffer": "POINTWISE",
+    "depthwise_lanes__buffer": "DEPTHWISE",
+    "pool2d_lanes__buffer": "POOL",
+    "sum_lanes__buffer": "SUM",
+    "linear_rows__buffer": "LINEAR",
+    "softmax_group__buffer": "SOFTMAX",
+    "reshape_lanes__buffer": "RESHAPE",
+}
+_NAMES = ("NOTHING", *(f"TILE_{rows}x{columns}" for rows, columns in _TILES), *_ENTRIES.values())
+POINTWISE_FUNCTIONS = ("ADD", "MUL", "SUB", "DIV", "PRELU", "AFFINE", "COPY")
+"""What pointwise_lanes__buffer computes, by code."""
+CASES = "".join(
+    [
+        *(f"#define WALK_{name} {code}\n" for code, name in enumerate(_NAMES)),
+        *(f"#define POINTWISE_{name} {code}\n" for code, name in enumerate(POINTWISE_FUNCTIONS)),
+        f"#define WORDS {WORDS}\n",
+    ]
+)
+"""The file walk/cases.h that kernels include."""
+
+
+def find_case(entry: str, parameters: Parameters) -> int | None:
+    """Return the walker's case of a kernel with its parameters; None where it has none."""
+    if entry == "conv2d_tile__buffer":
+        return _NAMES.index(f"TILE_{parameters['BM']}x{parameters['BN']}")
+    return _NAMES.index(_ENTRIES[entry]) if entry in _ENTRIES else None

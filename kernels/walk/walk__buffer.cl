@@ -1,0 +1,110 @@
+// walk__buffer: computes a chain of operators, one descriptor of the tape after the other
+//
+// Every work-group stays and takes its places of each operator; between operators that need each other all groups meet
+// at a barrier. A descriptor is what the stand-alone kernel of its case takes as arguments (codl/devices/tape.py).
+//
+// Arguments
+//   tape      int [count, WORDS]   the case, whether a barrier comes before, which group begins, 0; then the descriptor
+//   count     operators
+//   b0 .. b3  buffers in which tensors lie
+//   weights   packed constants
+//   scratch   what one group hands on to another
+//   arrivals  zeros, left as zeros
+//   sync      of the barrier (walk/barrier.h)
+// Launch      as many groups as are resident together   local (256, 1, 1)
+// Parameters  PTX 0 1
+// Tested by   tests/devices/test_walker.py
+#ifndef PTX
+#define PTX 0
+#endif
+#include "walk/cases.h"
+#include "walk/barrier.h"
+#define BM 32
+#define BN 32
+#include "walk/conv2d_tile.h"
+#define BM 64
+#define BN 64
+#include "walk/conv2d_tile.h"
+#define BM 128
+#define BN 64
+#include "walk/conv2d_tile.h"
+#define BM 128
+#define BN 128
+#include "walk/conv2d_tile.h"
+#include "walk/pointwise.h"
+#include "walk/windows.h"
+#include "walk/reductions.h"
+
+#define HEAD_WORDS 4
+#define BUFFER(place) \
+    ((place).buffer == 0 ? b0 : (place).buffer == 1 ? b1 : (place).buffer == 2 ? b2 : (place).buffer == 3 ? b3 : weights)
+#define DESCRIBED(type) __local const type *d = (__local const type *)(words + HEAD_WORDS);
+#define TILE_CASE(m, n)                                                                                             \
+    case WALK_TILE_##m##x##n: {                                                                                     \
+        DESCRIBED(conv2d_tile_t)                                                                                    \
+        conv2d_tile_##m##x##n(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights,          \
+                              scratch + d->scratch, arrivals + d->arrivals, group, groups, memory);                 \
+        break;                                                                                                      \
+    }
+
+__kernel BY_GROUP
+void walk__buffer(__global const int *tape, int count, __global float *b0, __global float *b1, __global float *b2,
+                  __global float *b3, __global float *weights, __global float *scratch,
+                  volatile __global int *arrivals, volatile __global int *sync) {
+    __local float memory[CONV2D_TILE_FLOATS] __attribute__((aligned(16)));
+    __local int words[WORDS] __attribute__((aligned(16)));
+    __local int flag;
+    const int groups = get_num_groups(0);
+    bool goes_on = true;
+    for (int number = 0; number < count && goes_on; ++number) {
+        goes_on = cross_barrier(sync, groups, tape[number * WORDS + 1], &flag);
+        for (int i = get_local_id(0); i < WORDS; i += GROUP) words[i] = tape[number * WORDS + i];
+        GROUP_BARRIER
+        const int turned = get_group_id(0) - words[2], group = turned < 0 ? turned + groups : turned;
+        switch (goes_on ? words[0] : WALK_NOTHING) {
+            TILE_CASE(32, 32)
+            TILE_CASE(64, 64)
+            TILE_CASE(128, 64)
+            TILE_CASE(128, 128)
+            case WALK_POINTWISE: {
+                DESCRIBED(pointwise_t)
+                pointwise_lanes(d, BUFFER(d->dst), BUFFER(d->a), BUFFER(d->b), BUFFER(d->c), BUFFER(d->residual),
+                                group, groups);
+                break;
+            }
+            case WALK_RESHAPE: {
+                DESCRIBED(reshape_t)
+                reshape_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
+                break;
+            }
+            case WALK_DEPTHWISE: {
+                DESCRIBED(depthwise_t)
+                depthwise_lanes(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights, group,
+                                groups);
+                break;
+            }
+            case WALK_POOL: {
+                DESCRIBED(pool2d_t)
+                pool2d_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
+                break;
+            }
+            case WALK_SUM: {
+                DESCRIBED(sum_t)
+                sum_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
+                break;
+            }
+            case WALK_LINEAR: {
+                DESCRIBED(linear_t)
+                linear_rows(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights, group,
+                            groups, memory);
+                break;
+            }
+            case WALK_SOFTMAX: {
+                DESCRIBED(softmax_t)
+                softmax_group(d, BUFFER(d->dst), BUFFER(d->src), group, groups, memory);
+                break;
+            }
+            default: break;
+        }
+    }
+}

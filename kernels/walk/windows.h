@@ -1,0 +1,77 @@
+// The bodies of depthwise_lanes__buffer and pool2d_lanes__buffer.
+#include "walk/lanes.h"
+
+typedef struct {
+    place_t dst, src, residual;
+    int weights;
+    BOX_FIELDS;
+    int panel_begin, in_h, in_w, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
+    EPILOGUE_FIELDS;
+} depthwise_t;
+#define DEPTHWISE_BUFFERS                                                                        \
+    __global float *dst, __global const float *src, __global const float *residual, __global const float *weights
+
+// Weights lie as [ceil(C / 4), 1 + KH*KW, 4], the bias first.
+BODY depthwise_lanes(__local const depthwise_t *d, DEPTHWISE_BUFFERS, int group, int groups) {
+    const bool has_residual = d->residual_order != RESIDUAL_NONE;
+    const bool is_wide = d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src) &&
+                         (!has_residual || SUITS_LANES(d->residual));
+    const int lanes = is_wide ? 4 : 1, kernel_w = d->kernel_w, panel_floats = (d->kernel_h * kernel_w + 1) * 4;
+    const int row_step = d->dilation_h * d->src.h, column_step = d->dilation_w * d->src.w;
+    FOR_EACH_ITEM(d, lanes)
+        __global const float *weight = weights + (channel / 4 - d->panel_begin) * panel_floats + channel % 4;
+        const int top = h * d->stride_h - d->pad_h, left = w * d->stride_w - d->pad_w;
+        const span_t rows = span_in(top, d->kernel_h, d->dilation_h, d->in_h);
+        const span_t columns = span_in(left, kernel_w, d->dilation_w, d->in_w);
+        const int from = INDEX(d->src, n, top, left, channel);
+        float4 sum = load_values(weight, 1, lanes);
+        for (int ky = rows.begin; ky < rows.end; ++ky)
+            for (int kx = columns.begin; kx < columns.end; ++kx) {
+                const float4 value = load_values(src + from + ky * row_step + kx * column_step, d->src.c, lanes);
+                sum = fma(value, load_values(weight + (1 + ky * kernel_w + kx) * 4, 1, lanes), sum);
+            }
+        const float4 other = has_residual ? load_values(residual + INDEX(d->residual, n, h, w, channel),
+                                                        d->residual.c, lanes)
+                                          : (float4)(0.0f);
+        store_values(finish_value(sum, other, d->residual_order, d->activation, d->alpha, d->beta),
+                     dst + INDEX(d->dst, n, h, w, channel), lanes);
+    END_ITEMS
+}
+
+typedef struct {
+    place_t dst, src;
+    BOX_FIELDS;
+    int is_average, in_h, in_w, is_padding_counted, padded_h, padded_w, kernel_h, kernel_w, stride_h, stride_w;
+    int dilation_h, dilation_w, pad_h, pad_w;
+} pool2d_t;
+
+// Taps outside the image are left out. A mean is one chain of additions in the order (kh, kw), times 1 / count. A maximum
+// keeps NaN; over no tap at all it is -FLT_MAX and a mean 0, as in ONNX Runtime.
+BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const float *src, int group,
+                         int groups) {
+    const bool is_wide =
+        d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src);
+    const int lanes = is_wide ? 4 : 1, is_average = d->is_average;
+    const int row_step = d->dilation_h * d->src.h, column_step = d->dilation_w * d->src.w;
+    FOR_EACH_ITEM(d, lanes)
+        const int top = h * d->stride_h - d->pad_h, left = w * d->stride_w - d->pad_w;
+        const span_t rows = span_in(top, d->kernel_h, d->dilation_h, d->in_h);
+        const span_t columns = span_in(left, d->kernel_w, d->dilation_w, d->in_w);
+        const int taps = (rows.end - rows.begin) * (columns.end - columns.begin);
+        const int from = INDEX(d->src, n, top, left, channel);
+        float4 value = (float4)(is_average ? 0.0f : taps == 0 ? -FLT_MAX : -INFINITY);
+        for (int ky = rows.begin; ky < rows.end; ++ky)
+            for (int kx = columns.begin; kx < columns.end; ++kx) {
+                const float4 tap = load_values(src + from + ky * row_step + kx * column_step, d->src.c, lanes);
+                if (is_average) value += tap;
+                else TAKE_MAXIMUM(value, tap);
+            }
+        if (is_average) {
+            const span_t all_rows = span_in(top + d->pad_h, d->kernel_h, d->dilation_h, d->padded_h);
+            const span_t all_columns = span_in(left + d->pad_w, d->kernel_w, d->dilation_w, d->padded_w);
+            const int all_taps = (all_rows.end - all_rows.begin) * (all_columns.end - all_columns.begin);
+            value *= taps == 0 ? 0.0f : 1.0f / (d->is_padding_counted ? all_taps : taps);
+        }
+        store_values(value, dst + INDEX(d->dst, n, h, w, channel), lanes);
+    END_ITEMS
+}
