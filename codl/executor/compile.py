@@ -21,7 +21,7 @@ from codl.devices.memory import HostCopy, Storage, arrange, place_host
 from codl.devices.opencl import Device
 from codl.devices.signals import Signals
 from codl.executor.footprint import add_bytes, list_memory
-from codl.executor.fusions import fuse_work
+from codl.executor.fusions import find_parts, fuse_work
 from codl.executor.host import HostSessions, prepare_call
 from codl.executor.images import describe_work, plan_images
 from codl.executor.placement import Placement
@@ -135,8 +135,9 @@ class _Compiler:
         self._meeting_numbers = count(1)
 
     def compile(self, stop: Event | None) -> Executable:
-        works = [(action.device, work) for action, work in self._work.items()]
-        build_programs(self._devices, works, stop=stop)
+        works = ((action.device, work) for action, work in self._work.items())
+        own = [(device, work) for device, work in works if not self._walks[device].covers(work)]
+        build_programs(self._devices, own, stop=stop)
         opening = tuple(self._hold(action) for action in self._schedule.opening)
         actions = self._schedule.actions
         ends = {one.device: place for place, one in enumerate(actions) if isinstance(one, Launch | Publish)}
@@ -263,7 +264,7 @@ class _Compiler:
 
     def _bind_node(self, action: Launch) -> None:
         node, info = self._graph.nodes_by_name[action.node], self._devices[action.device].info
-        parts = self._find_parts(action)
+        parts = find_parts(action, self._fusions, self._alone)
         label = Label(kind=EventKind.LAUNCH, device=action.device, name=node.name, parts=parts)
         work = self._work[action]
         selection, batches = work.selection, work.batches
@@ -283,14 +284,6 @@ class _Compiler:
         """Return whether a copy's source lies where it would be copied to."""
         target, source = (tensor_arguments(arg, self._find_buffer(action, arg)) for arg in tensors)
         return target == source
-
-    def _find_parts(self, action: Launch) -> tuple[tuple[str, float], ...]:
-        """Return the nodes of a launch with their shares of its operations; nothing for a single one."""
-        if action not in self._fusions:
-            return ()
-        launches = (*reversed(self._fusions[action]), action)
-        flops = [max(1, sum(int(one.flops[0]) for one in self._alone[each].batches)) for each in launches]
-        return tuple((each.node, own / sum(flops)) for each, own in zip(launches, flops, strict=True))
 
     def _find_operand(self, action: Launch, arg: TensorArg) -> Storage | ImageStorage:
         if arg.image is None:

@@ -62,3 +62,20 @@ def fuse_work(
             fused[first] = Work(selection=work[first].selection, batches=())
         fusions[last] = firsts
     return fused, fusions
+
+
+def find_parts(
+    action: Launch, fusions: Mapping[Launch, Sequence[Launch]], alone: Mapping[Launch, Work]
+) -> tuple[tuple[str, float], ...]:
+    """Return the nodes of a launch with their shares of its operations; nothing for a single one.
+
+    Args:
+        action: The launch, of the last node.
+        fusions: What it takes over, the last first.
+        alone: What would compute each launch by itself.
+    """
+    if action not in fusions:
+        return ()
+    launches = (*reversed(fusions[action]), action)
+    flops = [max(1, sum(int(one.flops[0]) for one in alone[each].batches)) for each in launches]
+    return tuple((each.node, own / sum(flops)) for each, own in zip(launches, flops, strict=True))

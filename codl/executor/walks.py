@@ -59,6 +59,13 @@ class DeviceWalks:
         self._args: dict[str, PackedArg] = {}
         self._floats = 0
 
+    def covers(self, work: Work) -> bool:
+        """Return whether all launches of some work can be steps of a walk, and need no programs."""
+        return self.walker is not None and all(
+            batch.source is None and find_case(batch.entry, work.selection.parameters) is not None
+            for batch in work.batches
+        )
+
     def take(
         self,
         batch: LaunchBatch,

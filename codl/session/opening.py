@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codl.devices.forks import make_lock
-from codl.errors import UnsupportedError
+from codl.errors import InputError, InputTypeError, ModelTypeError, UnsupportedError, suggest
 from codl.frontend import Argument, LoadedModel, Source, load_source, open_model
 from codl.frontend.binding import Shapes, Values, check_initializers, infer_output_shapes
 from codl.frontend.external import InMemory
@@ -26,6 +26,38 @@ if TYPE_CHECKING:
 
 Model = str | os.PathLike[str] | bytes
 """An ONNX file, or its content."""
+_WARM_UPS = ("background", "block")
+
+
+def check_options(options: Any) -> SessionOptions:
+    """Return options, the defaults for None.
+
+    Raises:
+        InputTypeError: They are something else.
+        InputError: `warm_up` is.
+    """
+    if options is not None and not isinstance(options, SessionOptions):
+        raise InputTypeError(f"sess_options: got {type(options).__name__}, expected codl.SessionOptions")
+    found = options or SessionOptions()
+    if found.warm_up not in _WARM_UPS:
+        raise InputError(
+            f"warm_up: got {found.warm_up!r}, expected one of {', '.join(_WARM_UPS)}"
+            f"{suggest(str(found.warm_up), _WARM_UPS)}"
+        )
+    return found
+
+
+def check_model(model: Any) -> Model:
+    """Return a model if it is a path or bytes.
+
+    Raises:
+        ModelTypeError: It is something else.
+    """
+    if not isinstance(model, str | os.PathLike | bytes):
+        raise ModelTypeError(
+            f"model: got {type(model).__name__}, expected a path or the bytes of an ONNX file"
+        )
+    return model
 
 
 class Once:

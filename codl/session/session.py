@@ -16,7 +16,6 @@ from codl.errors import (
     CodlError,
     InputError,
     InputTypeError,
-    ModelTypeError,
     PlanError,
     StoppedError,
 )
@@ -28,7 +27,7 @@ from codl.session.arguments import describe_argument
 from codl.session.binding import IOBinding
 from codl.session.feeds import Feeds, check_feeds, check_output_names
 from codl.session.late import resolve_late
-from codl.session.opening import Model, Once, Opening, asks_for_something
+from codl.session.opening import Model, Once, Opening, asks_for_something, check_model, check_options
 from codl.session.profiling import Profiler
 from codl.values import HOST_PROVIDER, ModelMetadata, NodeArg, OrtValue, name_provider
 
@@ -72,7 +71,7 @@ class InferenceSession:
         **_: Any,
     ) -> None:
         del providers, provider_options
-        options, model = _check_options(sess_options), _check_model(path_or_bytes)
+        options, model = check_options(sess_options), check_model(path_or_bytes)
         self._options, self._lock = options, make_lock()
         self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
         self._plan: Plan | None = None
@@ -326,20 +325,6 @@ class InferenceSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check_options(options: Any) -> SessionOptions:
-    if options is not None and not isinstance(options, SessionOptions):
-        raise InputTypeError(f"sess_options: got {type(options).__name__}, expected codl.SessionOptions")
-    return options or SessionOptions()
-
-
-def _check_model(model: Any) -> Model:
-    if not isinstance(model, str | os.PathLike | bytes):
-        raise ModelTypeError(
-            f"model: got {type(model).__name__}, expected a path or the bytes of an ONNX file"
-        )
-    return model
 
 
 def _known(value: T | None, inputs: Sequence[Argument]) -> T:

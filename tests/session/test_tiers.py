@@ -248,3 +248,8 @@ def test_children_are_answered_by_onnx_runtime(tmp_path: Path) -> None:
     )
 
     run_script(script)
+
+
+def test_unknown_ways_to_warm_up_are_an_input_error() -> None:
+    with pytest.raises(codl.InputError, match=r"warm_up: got 'blok'.*block"):
+        codl.InferenceSession(conv_model(), codl.SessionOptions(warm_up="blok"))
