@@ -34,7 +34,7 @@ class Executable:
         held: tuple[HeldRegion, ...],
         launches: tuple[BoundLaunch, ...],
         weight_bytes: Mapping[str, int],
-        after_first: Callable[[], None],
+        after_first: Callable[..., None],
         signals: Signals | None = None,
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
@@ -58,7 +58,7 @@ class Executable:
         self._held, self._launches = held, launches
         self._signals = signals
         self._turn: AbstractContextManager[object] = nullcontext() if signals is None else signals.turn
-        self._after_first: Callable[[], None] | None = after_first
+        self._after_first: Callable[..., None] | None = after_first
         self._needed: tuple[str, ...] = self.plan.devices if launches else ()
         keep_in_children(self)
 
@@ -129,15 +129,21 @@ class Executable:
             call()
         return outputs
 
-    def take_keeping(self) -> Callable[[], None]:
-        """Return what stores all that a first run makes the drivers compile; the run does not do it then."""
+    def warm_up(self, feeds: Mapping[str, Any]) -> None:
+        """Run once, and store of what the drivers compile for it what they hand out quickly.
+
+        Others do what they make them compile anew, and must not be asked for it during a run.
+        """
         keep, self._after_first = self._after_first, None
-        return keep or (lambda: None)
+        self.run(feeds)
+        if keep is not None:
+            keep(only_quickly=True)
 
     def _keep_what_was_made(self) -> None:
         """Store what the first run made the drivers compile; a later one does nothing."""
         if self._after_first is not None:
-            self.take_keeping()()
+            self._after_first()
+            self._after_first = None
 
     def poison(self, value: float) -> None:
         """Fill all memory of activations with ``value``; a run that reads what it did not write shows it."""

@@ -219,12 +219,11 @@ class Tiers:
                 raise StoppedError("session: closed while its kernels were compiled")
             self._make_room()
             variant = build(tier.shapes, tier.initializers, stop)
-            keep = variant.warm_up()
+            variant.warm_up()
             tier.trial = Trial() if self._is_free else None
             tier.variant = variant
             self._settle(tier)
             _LOG.info("%s: kernels are ready after %.1f s", self._label, time.perf_counter() - start)
-            keep()
         except Exception as error:  # whatever it is, ONNX Runtime goes on
             if tier.variant is None:
                 tier.error = error if isinstance(error, CodlError) else DeviceError(tell(error))

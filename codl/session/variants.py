@@ -1,6 +1,6 @@
 """A model made ready to run for certain shapes of its inputs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
@@ -52,18 +52,13 @@ class Variant:
         outputs, trace = self.executable.run_traced(feeds)
         return self._rename(outputs), trace
 
-    def warm_up(self) -> Callable[[], None]:
-        """Run once on zeros, if that can be: drivers compile then what they put off to a first launch.
-
-        Returns:
-            What keeps all that was compiled for later processes; it may take a driver as long as compiling.
-        """
+    def warm_up(self) -> None:
+        """Run once on zeros, if that can be: drivers compile then what they put off to a first launch."""
         inputs = [self.graph.tensors[name] for name in self.graph.inputs]
-        keep = self.executable.take_keeping()
         if all(is_tensor_type(tensor.type) for tensor in inputs):
             with suppress(HostError):  # a step of the host that cannot compute with zeros
-                self.executable.run({one.name: np.zeros(one.shape, find_dtype(one.type)) for one in inputs})
-        return keep
+                zeros = {one.name: np.zeros(one.shape, find_dtype(one.type)) for one in inputs}
+                self.executable.warm_up(zeros)
 
     def _rename(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: values[tensor] for name, tensor in self.tensors.items()}

@@ -13,7 +13,7 @@ from codl.frontend import load_model
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo
 from codl.plan.steps import Plan
-from codl.session import planning
+from codl.session import resolving
 from tests.cli.conftest import Codl
 from tests.exactness import DEVICES
 
@@ -117,7 +117,7 @@ def test_missing_model_is_exit_code_2(codl: Codl, tmp_path: Path) -> None:
 
 
 def test_devices_without_profiles_are_named(codl: Codl, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "find_predictors", lambda infos: ())
+    monkeypatch.setattr(resolving, "find_predictors", lambda infos: ())
 
     done = codl("plan", model, "--devices", NAMES, "--planner", "dynamic")
 
@@ -134,7 +134,7 @@ def test_devices_without_a_planner_are_planned_as_a_session_plans_them(
         asked.extend(info.name for info in infos)
         return ()
 
-    monkeypatch.setattr(planning, "find_default_predictors", find)
+    monkeypatch.setattr(resolving, "find_default_predictors", find)
 
     plan = Plan.from_json(codl("plan", model, "--devices", NAMES, "--json").values)
 
