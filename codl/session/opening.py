@@ -133,7 +133,7 @@ class Opening:
 
     def __init__(self, model: Model, options: SessionOptions, request: Once) -> None:
         self._model, self._options, self._request = model, options, request
-        self._fixed = dict(options.initializers)
+        self._fixed, self._lock = dict(options.initializers), make_lock()
         source = self._read()
         self.source: Source | None = source
         """The model as it is declared, until it is not needed any more."""
@@ -168,8 +168,9 @@ class Opening:
 
     def load(self, shapes: Shapes, values: Values) -> LoadedModel:
         """Return the model for certain shapes and values of initializers; errors as in `load_source`."""
-        source = self.source or self._read()
-        return load_source(source, shapes=shapes, initializers={**self._fixed, **values})
+        with self._lock:  # shapes are written into what was read
+            source = self.source or self._read()
+            return load_source(source, shapes=shapes, initializers={**self._fixed, **values})
 
     def forget(self) -> None:
         """Let go what was read: all that runs has its own."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codl.devices.boundary import tell
-from codl.devices.forks import make_lock
+from codl.devices.forks import is_lost, make_lock
 from codl.errors import CodlError, DeviceError, StoppedError
 from codl.frontend.binding import Shapes, Values
 from codl.session.background import Worker
@@ -129,6 +129,8 @@ class Tiers:
         variant, trial, host = tier.variant, tier.trial, self._host
         if host is None:
             return self.make(tier).run(feeds.inputs)
+        if variant is not None and any(map(is_lost, variant.plan.devices)):  # in a child
+            return host.run(feeds, wanted)
         if variant is not None and trial is None:
             if self._forget is not None:
                 self._host = None
@@ -220,6 +222,8 @@ class Tiers:
             self._make_room()
             variant = build(tier.shapes, tier.initializers, stop)
             variant.warm_up()
+            if self.is_closed:
+                return
             tier.trial = Trial() if self._is_free else None
             tier.variant = variant
             self._settle(tier)
