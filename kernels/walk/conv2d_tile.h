@@ -62,7 +62,7 @@
 
 BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int group, int groups,
                               __local float *memory) {
-    const int lid = get_local_id(0), tx = lid & 15, ty = lid >> 4;
+    const int lid = get_local_id(0), tx = lid & 7 | lid >> 2 & 8, ty = lid >> 3 & 3 | lid >> 6 << 2;
     const int a_row = lid / (BK / 4), a_k = lid % (BK / 4) * 4;
     const int rows = d->row_end - d->row_begin, columns = d->col_end - d->col_begin;
     const int pixels = d->images * rows * columns, tiles = (pixels + BM - 1) / BM;
