@@ -62,7 +62,9 @@
 
 BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int group, int groups,
                               __local float *memory) {
-    const int lid = get_local_id(0), tx = lid & 7 | lid >> 2 & 8, ty = lid >> 3 & 3 | lid >> 6 << 2;
+    // 32 work-items that run together read 8 vectors of channels and 4 of pixels. Each reads the same channels as its
+    // neighbour and the same pixels as the one after that: NVIDIA's local memory then serves 16 of them at once, not 8.
+    const int lid = get_local_id(0), tx = lid >> 1 & 7 | lid >> 2 & 8, ty = lid & 1 | lid >> 3 & 2 | lid >> 6 << 2;
     const int a_row = lid / (BK / 4), a_k = lid % (BK / 4) * 4;
     const int rows = d->row_end - d->row_begin, columns = d->col_end - d->col_begin;
     const int pixels = d->images * rows * columns, tiles = (pixels + BM - 1) / BM;
