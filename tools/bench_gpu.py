@@ -77,11 +77,11 @@ def measure(name: str, device: Device, *, batch: int, runs: int, with_torch: boo
     reference = session.run(None, feeds)[0]
     row: dict[str, Any] = {"codl": measure_codl(graph, device, feeds, reference, runs=runs)}
     if with_torch:
-        from tools.torch_graph import Untranslated
+        from tools.torch_graph import UntranslatedError
 
         try:
             row["torch"] = measure_torch(graph, feeds, reference, runs=runs)
-        except Untranslated as error:
+        except UntranslatedError as error:
             row["torch_skipped"] = str(error)
             return row
         exact = row["torch"].get("float32", {}).get("device_ms")
