@@ -77,7 +77,13 @@ def measure(name: str, device: Device, *, batch: int, runs: int, with_torch: boo
     reference = session.run(None, feeds)[0]
     row: dict[str, Any] = {"codl": measure_codl(graph, device, feeds, reference, runs=runs)}
     if with_torch:
-        row["torch"] = measure_torch(graph, feeds, reference, runs=runs)
+        from tools.torch_graph import UntranslatedError
+
+        try:
+            row["torch"] = measure_torch(graph, feeds, reference, runs=runs)
+        except UntranslatedError as error:
+            row["torch_skipped"] = str(error)
+            return row
         exact = row["torch"].get("float32", {}).get("device_ms")
         if exact:
             row["speedup"] = exact / row["codl"]["device_ms"]
@@ -180,6 +186,7 @@ def format_row(name: str, row: dict[str, Any]) -> str:
     text += f"error {own['error']:.1e}, same bits {own['same_bits']})"
     for precision, times in other.items():
         text += f"  {precision} {times['device_ms']:.3f} ({times['layout']})"
+    text += f"  no PyTorch: {row['torch_skipped']}" if "torch_skipped" in row else ""
     return text + (f"  ratio {row['speedup']:.2f}" if "speedup" in row else "")
 
 

@@ -48,6 +48,10 @@ _BINARIES = {
 }
 
 
+class UntranslatedError(ValueError):
+    """A graph has an operator that PyTorch's translation lacks."""
+
+
 def make_function(graph: Graph, *, dtype: Any, is_channels_last: bool) -> Callable[[Any], Any]:
     """Return what computes the only output of a network from its only input, on the GPU.
 
@@ -57,7 +61,7 @@ def make_function(graph: Graph, *, dtype: Any, is_channels_last: bool) -> Callab
         is_channels_last: Whether images and weights lie with channels innermost.
 
     Raises:
-        ValueError: An operator that is not known here.
+        UntranslatedError: An operator that is not known here.
     """
     layout = torch.channels_last if is_channels_last else torch.contiguous_format
     weights = {}
@@ -67,7 +71,7 @@ def make_function(graph: Graph, *, dtype: Any, is_channels_last: bool) -> Callab
     (source,), (result,) = graph.inputs, graph.outputs
     unknown = {type(node.op).__name__ for node in graph.nodes if type(node.op) not in _OPERATORS}
     if unknown:
-        raise ValueError(f"{graph.name}: no translation of {', '.join(sorted(unknown))}")
+        raise UntranslatedError(f"{graph.name}: no translation of {', '.join(sorted(unknown))}")
 
     def compute(x: Any) -> Any:
         values = {source: x, **weights}

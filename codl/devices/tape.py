@@ -1,10 +1,11 @@
 """Descriptors of a tape that a device walks: what a stand-alone kernel takes as arguments, as integers.
 
-There is a barrier between two steps where the later one reads or writes what the earlier one wrote, or
-writes what it read. Steps without a barrier between them share the groups: each begins at the group behind
-the last one's.
+A step follows another where it reads or writes what the other wrote, or writes what the other read. A step's
+level is one more than the highest of those that it follows; steps are walked level by level, with a barrier
+between levels. Steps of one level share the groups: each begins at the group behind the last one's.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,6 +53,21 @@ class _Access:
         return self.lane_begin < other.lane_end and other.lane_begin < self.lane_end
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    case: int
+    batch: LaunchBatch
+    operands: tuple[Operand, ...]
+    packed: tuple[int, ...]
+    accesses: tuple[_Access, ...]
+    """Of its tensors; the first one is written."""
+
+    def follows(self, other: "_Step") -> bool:
+        return any(access.meets(other.accesses[0]) for access in self.accesses) or any(
+            self.accesses[0].meets(read) for read in other.accesses[1:]
+        )
+
+
 class Tape:
     """A tape while it is written.
 
@@ -61,68 +77,91 @@ class Tape:
 
     def __init__(self, groups: int) -> None:
         self._groups = groups
-        self._rows: list[npt.NDArray[np.int32]] = []
-        self._reads: list[_Access] = []
-        self._writes: list[_Access] = []
-        self._places = self._scratch = self._arrivals = 0
-        self.scratch_floats = self.arrivals = 1
-        """What steps between two barriers take at most."""
+        self._steps: list[_Step] = []
+        self._levels: list[int] = []
 
     @property
     def count(self) -> int:
         """Steps so far."""
-        return len(self._rows)
+        return len(self._steps)
 
     @property
     def words(self) -> npt.NDArray[np.int32]:
-        """All descriptors."""
-        return np.concatenate(self._rows)
+        """All descriptors.
+
+        Raises:
+            DeviceError: A tensor is out of reach of 32-bit indices.
+        """
+        order = sorted(range(self.count), key=self._levels.__getitem__)
+        rows, level, places, scratch, arrivals = [], 0, 0, 0, 0
+        for number in order:
+            step = self._steps[number]
+            is_next = self._levels[number] > level
+            if is_next:
+                level, places, scratch, arrivals = self._levels[number], 0, 0, 0
+            head = [step.case, int(is_next), places % self._groups, 0]
+            rows.append(_write(step, head, scratch=scratch, arrivals=arrivals))
+            places += int(step.batch.global_size[0].prod()) // GROUP
+            scratch += _first(step.batch.scratch)
+            arrivals += _first(step.batch.arrivals)
+        return np.concatenate(rows)
+
+    @property
+    def scratch_floats(self) -> int:
+        """What the steps of a level take at most."""
+        return self._find_most([_first(step.batch.scratch) for step in self._steps])
+
+    @property
+    def arrivals(self) -> int:
+        """Counters that the steps of a level take at most."""
+        return self._find_most([_first(step.batch.arrivals) for step in self._steps])
 
     def add(self, case: int, batch: LaunchBatch, operands: Sequence[Operand], packed: Sequence[int]) -> None:
-        """Write the step of a launch's first candidate.
+        """Take the step of a launch's first candidate.
 
         Args:
             case: The walker's case.
             batch: The launch.
             operands: Where its tensors lie.
             packed: Where each packed constant begins among the walk's constants.
-
-        Raises:
-            DeviceError: A tensor is out of reach of 32-bit indices.
         """
-        accesses = [_find_access(operand) for operand in operands]
-        is_first = not self._rows
-        needs_barrier = not is_first and self._conflicts(accesses)
-        if needs_barrier:
-            self._reads, self._writes = [], []
-            self._places = self._scratch = self._arrivals = 0
-        words: list[int] = [case, int(needs_barrier), self._places % self._groups, 0]
-        assert len(words) == HEAD_WORDS
-        for arg, operand in zip(batch.tensors, operands, strict=True):
-            _, offset, *strides = tensor_arguments(arg, operand.storage)
-            words += [operand.buffer, int(offset) + operand.shift, *map(int, strides)]
-        words += packed
-        if batch.scratch is not None:
-            words.append(self._scratch)
-            self._scratch += int(batch.scratch[0])
-        if batch.arrivals is not None:
-            words.append(self._arrivals)
-            self._arrivals += int(batch.arrivals[0])
-        row = np.zeros(WORDS, np.int32)
-        scalars = [_encode(values[0]) for values in batch.scalars.values()]
-        row[: len(words) + len(scalars)] = [*words, *scalars]
-        self._rows.append(row)
-        self._writes.append(accesses[0])
-        self._reads += accesses[1:]
-        self._places += int(batch.global_size[0].prod()) // GROUP
-        self.scratch_floats = max(self.scratch_floats, self._scratch)
-        self.arrivals = max(self.arrivals, self._arrivals)
-
-    def _conflicts(self, accesses: Sequence[_Access]) -> bool:
-        target = accesses[0]
-        return any(access.meets(written) for access in accesses for written in self._writes) or any(
-            target.meets(read) for read in self._reads
+        accesses = tuple(_find_access(operand) for operand in operands)
+        step = _Step(
+            case=case, batch=batch, operands=tuple(operands), packed=tuple(packed), accesses=accesses
         )
+        level = 0
+        for other, its_level in zip(self._steps, self._levels, strict=True):
+            if its_level >= level and step.follows(other):
+                level = its_level + 1
+        self._steps.append(step)
+        self._levels.append(level)
+
+    def _find_most(self, amounts: Sequence[int]) -> int:
+        most = Counter[int]()
+        for level, amount in zip(self._levels, amounts, strict=True):
+            most[level] += amount
+        return max(1, *most.values()) if most else 1
+
+
+def _write(step: _Step, head: list[int], *, scratch: int, arrivals: int) -> npt.NDArray[np.int32]:
+    """Return the descriptor of a step."""
+    assert len(head) == HEAD_WORDS
+    words = list(head)
+    for arg, operand in zip(step.batch.tensors, step.operands, strict=True):
+        _, offset, *strides = tensor_arguments(arg, operand.storage)
+        words += [operand.buffer, int(offset) + operand.shift, *map(int, strides)]
+    words += step.packed
+    words += [scratch] if step.batch.scratch is not None else []
+    words += [arrivals] if step.batch.arrivals is not None else []
+    words += [_encode(values[0]) for values in step.batch.scalars.values()]
+    row = np.zeros(WORDS, np.int32)
+    row[: len(words)] = words
+    return row
+
+
+def _first(amounts: npt.NDArray[np.int64] | None) -> int:
+    """Return what the first candidate takes."""
+    return 0 if amounts is None else int(amounts[0])
 
 
 def _encode(value: np.generic) -> int:

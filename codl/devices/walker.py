@@ -26,7 +26,7 @@ WALK_VARIABLE = "CODL_WALK"
 _FAILED, _PATIENCE, _SYNC_INTS = 64, 65, 96
 """SYNC_FAILED and SYNC_PATIENCE of kernels/walk/barrier.h, and integers in all."""
 _TURNS, _PROBE_TURNS = 1 << 24, 1 << 20
-"""Turns that a group waits at a barrier; one takes about half a microsecond."""
+"""Turns that a group waits at a barrier, multiples of 1024; one takes about half a microsecond."""
 _LEAST_WAIT_SECONDS = 0.05
 """No group gives up sooner: a turn takes 5 ns at the least."""
 _PROBE_STEPS = 64

@@ -22,6 +22,7 @@
 #define BODY static inline __attribute__((always_inline)) void
 
 // What a group wrote to global memory before it is seen by the whole device, and what others wrote is seen after it.
+// One work-item does it for its group, between two barriers of it.
 #if PTX
 #define DEVICE_FENCE asm volatile("fence.acq_rel.gpu;" ::: "memory");
 #elif defined(__OPENCL_C_VERSION__) && __OPENCL_C_VERSION__ >= 200 && defined(memory_scope_device)

@@ -80,18 +80,21 @@ static inline walk_t go_on(walk_t walk, int by, int inputs, int kernel_w) {
 
 // Returns whether this group is the last of `parts` that comes to a tile; what the others kept is seen then.
 static inline bool comes_last(volatile __global int *arrival, int parts, volatile __local int *flag) {
-    if (parts > 1) { DEVICE_FENCE }
     GROUP_BARRIER_GLOBAL
     if (get_local_id(0) == 0) {
         int before = 0;
-        if (parts > 1) before = atomic_inc(arrival);
-        if (parts > 1 && before == parts - 1) atomic_xchg(arrival, 0);
+        if (parts > 1) {
+            DEVICE_FENCE
+            before = atomic_inc(arrival);
+            if (before == parts - 1) {
+                DEVICE_FENCE
+                atomic_xchg(arrival, 0);
+            }
+        }
         *flag = before;
     }
-    GROUP_BARRIER
-    const bool is_last = *flag == parts - 1;
-    if (parts > 1 && is_last) { DEVICE_FENCE }
-    return is_last;
+    GROUP_BARRIER_GLOBAL
+    return *flag == parts - 1;
 }
 
 // Stores up to four neighbouring channels of a pixel, those that are wanted, through the epilogue.

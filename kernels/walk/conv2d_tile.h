@@ -34,7 +34,7 @@
     if (step < step_end) {                                                                                     \
         __local float *line = memory + (stage) * STAGE_FLOATS;                                                 \
         if (is_aligned) {                                                                                      \
-            const int tap_y = walk.ky * d->dilation_h, tap_x = walk.kx * d->dilation_w;                        \
+            const int tap_y = walk.ky * dilation_h, tap_x = walk.kx * dilation_w;                              \
             const int tap = tap_y * src_h + tap_x * src_w + walk.ic;                                           \
             const bool is_inside = walk.ky < kernel_h;                                                         \
             UNROLL for (int i = 0; i < LOADS; ++i) {                                                \
@@ -45,7 +45,7 @@
         } else {                                                                                               \
             for (int e = 0; e < 4; ++e) {                                                                      \
                 const int k = step * BK + a_k + e, tap = k / inputs, ky = tap / kernel_w;                      \
-                const int tap_y = ky * d->dilation_h, tap_x = (tap - ky * kernel_w) * d->dilation_w;           \
+                const int tap_y = ky * dilation_h, tap_x = (tap - ky * kernel_w) * dilation_w;                 \
                 const int from = tap_y * src_h + tap_x * src_w + (k - tap * inputs) * d->src.c;                \
                 UNROLL for (int i = 0; i < LOADS; ++i) {                                            \
                     const bool ok =                                                                            \
@@ -62,12 +62,15 @@
 
 BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int group, int groups,
                               __local float *memory) {
-    const int lid = get_local_id(0), tx = lid & 15, ty = lid >> 4;
+    // 32 work-items that run together read 8 vectors of channels and 4 of pixels. Each reads the same channels as its
+    // neighbour and the same pixels as the one after that: NVIDIA's local memory then serves 16 of them at once, not 8.
+    const int lid = get_local_id(0), tx = lid >> 1 & 7 | lid >> 2 & 8, ty = lid & 1 | lid >> 3 & 2 | lid >> 6 << 2;
     const int a_row = lid / (BK / 4), a_k = lid % (BK / 4) * 4;
     const int rows = d->row_end - d->row_begin, columns = d->col_end - d->col_begin;
     const int pixels = d->images * rows * columns, tiles = (pixels + BM - 1) / BM;
     const int inputs = d->group_inputs, kernel_h = d->kernel_h, kernel_w = d->kernel_w, parts = d->parts;
     const int steps = (kernel_h * kernel_w * inputs + BK - 1) / BK, part_steps = (steps + parts - 1) / parts;
+    const int dilation_h = d->dilation_h, dilation_w = d->dilation_w;
     const int in_h = d->in_h, in_w = d->in_w, src_h = d->src.h, src_w = d->src.w;
     const bool is_aligned = IS_ALIGNED(d->src) && inputs % 4 == 0;
     for (int place = group; place < tiles * d->panels * parts; place += groups) {

@@ -9,7 +9,8 @@ typedef struct {
     EPILOGUE_FIELDS;
 } sum_t;
 
-// One chain of additions an output, w ascending.
+// One chain of additions an output, w ascending; so many values are read before the first is added.
+#define AHEAD 8
 BODY sum_lanes(__local const sum_t *d, __global float *dst, __global const float *src, int group, int groups) {
     const bool is_wide =
         d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src);
@@ -17,7 +18,13 @@ BODY sum_lanes(__local const sum_t *d, __global float *dst, __global const float
     FOR_EACH_ITEM(d, lanes)
         __global const float *from = src + INDEX(d->src, n, h, w, channel);
         float4 sum = (float4)(0.0f);
-        for (int k = 0; k < length; ++k, from += d->src.w) sum += load_values(from, d->src.c, lanes);
+        for (int k = 0; k < length; k += AHEAD) {
+            float4 values[AHEAD];
+            UNROLL for (int i = 0; i < AHEAD; ++i)
+                values[i] = load_values(from + min(k + i, length - 1) * d->src.w, d->src.c, lanes);
+            UNROLL for (int i = 0; i < AHEAD; ++i)
+                if (k + i < length) sum += values[i];
+        }
         store_values(finish_value(sum * d->scale, sum, RESIDUAL_NONE, d->activation, d->alpha, d->beta),
                      dst + INDEX(d->dst, n, h, w, channel), lanes);
     END_ITEMS

@@ -38,6 +38,11 @@
 #define HEAD_WORDS 4
 #define BUFFER(place) \
     ((place).buffer == 0 ? b0 : (place).buffer == 1 ? b1 : (place).buffer == 2 ? b2 : (place).buffer == 3 ? b3 : weights)
+// The next descriptor comes while an operator is computed; it is one of the tape's constants, no barrier is needed.
+#define FETCH_DESCRIPTOR(number)                                                                                    \
+    if ((number) < count && get_local_id(0) < WORDS)                                                                \
+        COPY_4(descriptors + (number) % 2 * WORDS + get_local_id(0), tape + (number) * WORDS + get_local_id(0), true) \
+    COMMIT_COPIES
 #define DESCRIBED(type) __local const type *d = (__local const type *)(words + HEAD_WORDS);
 #define TILE_CASE(m, n)                                                                                             \
     case WALK_TILE_##m##x##n: {                                                                                     \
@@ -52,14 +57,16 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
                   __global float *b3, __global float *weights, __global float *scratch,
                   volatile __global int *arrivals, volatile __global int *sync) {
     __local float memory[CONV2D_TILE_FLOATS] __attribute__((aligned(16)));
-    __local int words[WORDS] __attribute__((aligned(16)));
-    __local int flag;
+    __local int descriptors[2 * WORDS] __attribute__((aligned(16)));
+    __local int has_met;
     const int groups = get_num_groups(0);
     bool goes_on = true;
+    FETCH_DESCRIPTOR(0)
     for (int number = 0; number < count && goes_on; ++number) {
-        goes_on = cross_barrier(sync, groups, tape[number * WORDS + 1], &flag);
-        for (int i = get_local_id(0); i < WORDS; i += GROUP) words[i] = tape[number * WORDS + i];
-        GROUP_BARRIER
+        __local const int *words = descriptors + number % 2 * WORDS;
+        AWAIT_COPIES(0)
+        goes_on = cross_barrier(sync, groups, words + 1, &has_met);
+        FETCH_DESCRIPTOR(number + 1)
         const int turned = get_group_id(0) - words[2], group = turned < 0 ? turned + groups : turned;
         switch (goes_on ? words[0] : WALK_NOTHING) {
             TILE_CASE(32, 32)

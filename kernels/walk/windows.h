@@ -1,6 +1,20 @@
 // The bodies of depthwise_lanes__buffer and pool2d_lanes__buffer.
 #include "walk/lanes.h"
 
+// Taps of a window are read in blocks of 3 x 3, all of a block before the first is used: memory answers late, and a loop
+// over single taps would wait for each. Reads behind the last tap are its own again; they are not used.
+#define BLOCK 3
+#define FOR_EACH_BLOCK(rows, columns)                                  \
+    for (int by = (rows).begin; by < (rows).end; by += BLOCK)          \
+        for (int bx = (columns).begin; bx < (columns).end; bx += BLOCK) {
+#define END_BLOCKS }
+#define READ_BLOCK(taps, base, rows, columns, row_step, column_step, channel_step, lanes)                          \
+    float4 taps[BLOCK * BLOCK];                                                                                    \
+    UNROLL for (int i = 0; i < BLOCK * BLOCK; ++i)                                                                 \
+        taps[i] = load_values((base) + min(by + i / BLOCK, (rows).end - 1) * (row_step) +                          \
+                                  min(bx + i % BLOCK, (columns).end - 1) * (column_step), channel_step, lanes);
+#define IS_TAP(i, rows, columns) (by + (i) / BLOCK < (rows).end && bx + (i) % BLOCK < (columns).end)
+
 typedef struct {
     place_t dst, src, residual;
     int weights;
@@ -25,11 +39,12 @@ BODY depthwise_lanes(__local const depthwise_t *d, DEPTHWISE_BUFFERS, int group,
         const span_t columns = span_in(left, kernel_w, d->dilation_w, d->in_w);
         const int from = INDEX(d->src, n, top, left, channel);
         float4 sum = load_values(weight, 1, lanes);
-        for (int ky = rows.begin; ky < rows.end; ++ky)
-            for (int kx = columns.begin; kx < columns.end; ++kx) {
-                const float4 value = load_values(src + from + ky * row_step + kx * column_step, d->src.c, lanes);
-                sum = fma(value, load_values(weight + (1 + ky * kernel_w + kx) * 4, 1, lanes), sum);
-            }
+        FOR_EACH_BLOCK(rows, columns)
+            READ_BLOCK(values, src + from, rows, columns, row_step, column_step, d->src.c, lanes)
+            READ_BLOCK(factors, weight + 4, rows, columns, kernel_w * 4, 4, 1, lanes)
+            UNROLL for (int i = 0; i < BLOCK * BLOCK; ++i)
+                if (IS_TAP(i, rows, columns)) sum = fma(values[i], factors[i], sum);
+        END_BLOCKS
         const float4 other = has_residual ? load_values(residual + INDEX(d->residual, n, h, w, channel),
                                                         d->residual.c, lanes)
                                           : (float4)(0.0f);
@@ -45,7 +60,7 @@ typedef struct {
     int dilation_h, dilation_w, pad_h, pad_w;
 } pool2d_t;
 
-// Taps outside the image are left out. A mean is one chain of additions in the order (kh, kw), times 1 / count. A maximum
+// Taps outside the image are left out. A mean is one chain of additions, block by block, times 1 / count. A maximum
 // keeps NaN; over no tap at all it is -FLT_MAX and a mean 0, as in ONNX Runtime.
 BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const float *src, int group,
                          int groups) {
@@ -60,12 +75,14 @@ BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const
         const int taps = (rows.end - rows.begin) * (columns.end - columns.begin);
         const int from = INDEX(d->src, n, top, left, channel);
         float4 value = (float4)(is_average ? 0.0f : taps == 0 ? -FLT_MAX : -INFINITY);
-        for (int ky = rows.begin; ky < rows.end; ++ky)
-            for (int kx = columns.begin; kx < columns.end; ++kx) {
-                const float4 tap = load_values(src + from + ky * row_step + kx * column_step, d->src.c, lanes);
-                if (is_average) value += tap;
-                else TAKE_MAXIMUM(value, tap);
-            }
+        FOR_EACH_BLOCK(rows, columns)
+            READ_BLOCK(values, src + from, rows, columns, row_step, column_step, d->src.c, lanes)
+            UNROLL for (int i = 0; i < BLOCK * BLOCK; ++i)
+                if (IS_TAP(i, rows, columns)) {
+                    if (is_average) value += values[i];
+                    else TAKE_MAXIMUM(value, values[i]);
+                }
+        END_BLOCKS
         if (is_average) {
             const span_t all_rows = span_in(top + d->pad_h, d->kernel_h, d->dilation_h, d->padded_h);
             const span_t all_columns = span_in(left + d->pad_w, d->kernel_w, d->dilation_w, d->padded_w);

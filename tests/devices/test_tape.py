@@ -90,3 +90,12 @@ def test_words_are_the_arguments_of_the_kernel_alone() -> None:
     tensors = [0, 128, 128, 32, 8, 1, 2, 256, 128, 32, 8, 1]
     assert row[: HEAD_WORDS + 14].tolist() == [5, 0, 0, 0, *tensors, 640, 7]
     assert row[HEAD_WORDS + 14 : HEAD_WORDS + 15].view(np.float32).tolist() == [0.5]
+
+
+def test_branches_are_walked_side_by_side() -> None:
+    tape, batch = Tape(4), make_batch(("y", "x"))
+    for case, (written, read) in enumerate([(128, 0), (256, 128), (384, 0), (512, 384)], start=1):
+        tape.add(case, batch, (operand(written), operand(read)), ())
+    rows = tape.words.reshape(-1, WORDS)
+    assert rows[:, 0].tolist() == [1, 3, 2, 4]
+    assert rows[:, 1].tolist() == [0, 0, 1, 0]
