@@ -29,6 +29,7 @@ def test_public_members_are_documented(name: str) -> None:
 
 
 def test_nothing_else_is_public() -> None:
+    assert all(hasattr(codl, name) for name in codl.__all__)  # which imports them
     public = {
         name
         for name, value in vars(codl).items()
