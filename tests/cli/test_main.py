@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from tests.processes import clean_environment
 pytestmark = pytest.mark.usefixtures("no_shipped_profiles")  # which would be measured here first
 HOSTILE = "\x1b[31mred\r\nline\u202eevil\u2028\x9b\ud800"
 NAMES = ",".join(DEVICES)
+PATIENCE = 5.0
+"""Seconds until a signal has come for certain."""
 BARE = ("--devices", "left-cpu,right-gpu", "--planner", "even")
 """Flags of plans that touch no device."""
 
@@ -163,7 +166,11 @@ def test_an_interrupt_while_codl_is_imported_is_one_line(tmp_path: Path) -> None
 
 
 def test_an_interrupted_verb_is_one_line(codl: Codl, monkeypatch: pytest.MonkeyPatch, tiny: Path) -> None:
-    monkeypatch.setattr("codl.cli.plan.plan_model", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    def interrupt(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(PATIENCE)  # any thread may take the signal, and tells this one
+
+    monkeypatch.setattr("codl.cli.plan.plan_model", interrupt)
 
     done = codl("plan", tiny, *BARE)
 
