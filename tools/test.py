@@ -67,7 +67,7 @@ def main() -> int:
 
 def run_quickly(arguments: Sequence[str]) -> int:
     """Return the exit code of ruff and of a few tests of each room."""
-    for command in (["ruff", "check", "."], ["pytest", "-x", *QUICK, *arguments]):
+    for command in (["ruff", "check", "."], ["pytest", "-x", *PARALLEL, *QUICK, *arguments]):
         code = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode
         if code:
             return code
