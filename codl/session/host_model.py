@@ -32,6 +32,8 @@ class HostModel:
     def _open(self) -> None:
         given = onnxruntime.SessionOptions()
         given.intra_op_num_threads = self._options.intra_op_num_threads
+        # Between runs its threads would go on looking for work, on the cores that drivers compute on.
+        given.add_session_config_entry("session.force_spinning_stop", "1")
         for name, length in self._options.free_dimensions.items():
             given.add_free_dimension_override_by_name(name, length)
         for meaning, length in self._options.denoted_dimensions.items():
