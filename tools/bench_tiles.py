@@ -1,7 +1,7 @@
 """Layers of networks on a GPU, each alone: what is chosen, and every tile and cut of its sums.
 
 A layer's time is that of a step of a walk: the tape has it several times, with barriers between. The choice
-of the rule stands beside the fastest one, and the network's time by both.
+of the rule stands next to the fastest one, and the network's time by both.
 
 Example:
     python tools/bench_tiles.py --networks resnet50 --output tiles.json

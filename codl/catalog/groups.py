@@ -5,7 +5,7 @@ Their kernels are bodies (kernels/walk) that a launch of their own and the devic
 
 import numpy as np
 
-from codl.catalog.spec import Parameters
+from codl.catalog.spec import Accepts, Describe, Implementation, Parameters
 from codl.ir.regions import IntArray
 from codl.machine import DeviceInfo, DeviceKind
 
@@ -26,6 +26,18 @@ def takes_groups(info: DeviceInfo) -> bool:
 def choose_assembly(info: DeviceInfo) -> Parameters:
     """Return PTX: whether the device's compiler takes NVIDIA's assembly."""
     return {"PTX": int(info.driver == "nvidia")}
+
+
+def make_row(folder: str, name: str, accepts: Accepts, describe: Describe) -> Implementation:
+    """Return a row whose only parameter is PTX; its file lies in a folder below kernels/."""
+    return Implementation(
+        name=name,
+        source=f"{folder}/{name}.cl",
+        allowed={"PTX": (0, 1)},
+        uses_groups=True,
+        accepts=accepts,
+        describe=describe,
+    )
 
 
 def size_grid(places: IntArray) -> IntArray:

@@ -4,7 +4,9 @@ from typing import Any
 
 import onnxruntime
 
+from codl.errors import UnsupportedError
 from codl.frontend.shapes import Inferred, make_skeleton
+from codl.host_session import open_host_session
 from codl.ir.graph import Shape
 
 
@@ -28,12 +30,9 @@ def complete(inferred: Inferred, model: Any) -> Inferred:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(
-            skeleton.SerializeToString(), options, providers=["CPUExecutionProvider"], enable_fallback=0
-        )
-    except Exception:  # a weight may have to be a constant: then what is missing stays unknown
+        session = open_host_session(skeleton.SerializeToString(), options, label="a skeleton: got one")
+    except UnsupportedError:  # a weight may have to be a constant: then what is missing stays unknown
         return inferred
     shapes, types = dict(inferred.shapes), dict(inferred.types)
     for found in session.get_outputs():

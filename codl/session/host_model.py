@@ -1,7 +1,7 @@
 """A whole model in ONNX Runtime: it answers while kernels compile, and where nothing is faster."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class HostModel:
         """
         if self._process != os.getpid():  # its threads stayed in the parent
             self._open()
-        given = {name: _as_native(value) for name, value in _merge(feeds).items()}
+        given = {name: _as_native(value) for name, value in {**feeds.inputs, **feeds.initializers}.items()}
         try:
             return dict(zip(wanted, self._session.run(list(wanted), given), strict=True))
         except Exception as error:  # ONNX Runtime's errors have no common base but this one
@@ -70,10 +70,6 @@ class HostModel:
                 f"model: ONNX Runtime failed with {' '.join(str(error).split())}, "
                 "expected success; look at the values that the model was fed"
             ) from error
-
-
-def _merge(feeds: Feeds) -> Mapping[str, Any]:
-    return {**feeds.inputs, **feeds.initializers} if feeds.initializers else feeds.inputs
 
 
 def _as_native(value: Any) -> Any:

@@ -128,7 +128,7 @@ class Opening:
         request: Returns which plan to make.
 
     Raises:
-        ModelError: The model is broken, or has an operator that nobody here knows.
+        ModelError: The model is broken, or has an operator that neither codl nor ONNX Runtime knows.
     """
 
     def __init__(self, model: Model, options: SessionOptions, request: Once) -> None:
@@ -149,7 +149,7 @@ class Opening:
         """Load a model that leaves no dimension open, and find out all that its outputs are.
 
         Raises:
-            ModelError: The model is broken, or has an operator that nobody here knows.
+            ModelError: The model is broken, or has an operator that neither codl nor ONNX Runtime knows.
         """
         if self._shapes is None:
             return

@@ -153,7 +153,7 @@ class InferenceSession:
         """Call ``callback(session)`` in a thread of its own once `wait` would return or raise."""
 
         def tell() -> None:
-            with suppress(CodlError):  # which whoever asks for the plan gets to see
+            with suppress(CodlError):  # which the plan raises for those who ask for it
                 self.wait()
             callback(self)
 

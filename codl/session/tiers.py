@@ -125,7 +125,7 @@ class Tiers:
         return self.find(shapes, feeds.initializers)
 
     def run(self, tier: Tier, feeds: Feeds, wanted: Sequence[str]) -> Mapping[str, Any]:
-        """Return outputs by name, computed by whoever is to."""
+        """Return outputs by name, computed by ONNX Runtime or by the plan."""
         variant, trial, host = tier.variant, tier.trial, self._host
         if host is None:
             return self.make(tier).run(feeds.inputs)

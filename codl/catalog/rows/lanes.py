@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.groups import GROUP, choose_assembly, size_grid, takes_groups
+from codl.catalog.groups import GROUP, choose_assembly, make_row, size_grid, takes_groups
 from codl.catalog.register_tile import pack_panels
 from codl.catalog.rows.boxes import (
     box_in,
@@ -22,7 +22,6 @@ from codl.catalog.rows.parts import Moving, Part, iterate_parts
 from codl.catalog.rows.reshape import can_reshape, reshape_args, reshape_scalars
 from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
 from codl.catalog.spec import (
-    Implementation,
     KernelDims,
     LaunchBatch,
     PackedArg,
@@ -281,20 +280,10 @@ def _describe_reshape(
     return (_launch(RESHAPE, (target, source), box, info, scalars=scalars, moved=(written, written)),)
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = tuple(
-    Implementation(
-        name=name,
-        source=f"{folder}/{name}.cl",
-        allowed={"PTX": (0, 1)},
-        uses_groups=True,
-        accepts=accepts,
-        describe=describe,
-    )
-    for folder, name, accepts, describe in (
-        ("depthwise_conv2d", DEPTHWISE, _accept_depthwise, _describe_depthwise),
-        ("elementwise", POINTWISE, _accept_pointwise, _describe_pointwise),
-        ("pool2d", POOL, _accept_pool, _describe_pool),
-        ("reduce", SUM, _accept_sum, _describe_sum),
-        ("layout", RESHAPE, _accept_reshape, _describe_reshape),
-    )
+IMPLEMENTATIONS = (
+    make_row("depthwise_conv2d", DEPTHWISE, _accept_depthwise, _describe_depthwise),
+    make_row("elementwise", POINTWISE, _accept_pointwise, _describe_pointwise),
+    make_row("pool2d", POOL, _accept_pool, _describe_pool),
+    make_row("reduce", SUM, _accept_sum, _describe_sum),
+    make_row("layout", RESHAPE, _accept_reshape, _describe_reshape),
 )

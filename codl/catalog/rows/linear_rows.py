@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.groups import GROUP, choose_assembly, size_grid, takes_groups
+from codl.catalog.groups import GROUP, choose_assembly, make_row, size_grid, takes_groups
 from codl.catalog.rows.boxes import (
     box_in,
     constants_like,
@@ -18,7 +18,6 @@ from codl.catalog.rows.boxes import (
 from codl.catalog.rows.lanes import box_scalars
 from codl.catalog.rows.matmul import matrix_box, rows_args
 from codl.catalog.spec import (
-    Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
@@ -146,21 +145,7 @@ def _describe_softmax(
     return (batch,)
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name=LINEAR,
-        source=f"gemm/{LINEAR}.cl",
-        allowed={"PTX": (0, 1)},
-        uses_groups=True,
-        accepts=_accept_linear,
-        describe=_describe_linear,
-    ),
-    Implementation(
-        name=SOFTMAX,
-        source=f"softmax/{SOFTMAX}.cl",
-        allowed={"PTX": (0, 1)},
-        uses_groups=True,
-        accepts=_accept_softmax,
-        describe=_describe_softmax,
-    ),
+IMPLEMENTATIONS = (
+    make_row("gemm", LINEAR, _accept_linear, _describe_linear),
+    make_row("softmax", SOFTMAX, _accept_softmax, _describe_softmax),
 )
