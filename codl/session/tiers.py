@@ -16,6 +16,7 @@ import numpy as np
 
 from codl.devices.boundary import tell
 from codl.devices.forks import is_lost, make_lock
+from codl.devices.resident import give_back_memory
 from codl.errors import CodlError, DeviceError, StoppedError
 from codl.frontend.binding import Shapes, Values
 from codl.session.background import Worker
@@ -134,6 +135,8 @@ class Tiers:
         if variant is not None and trial is None:
             if self._forget is not None:
                 self._host = None
+                self.worker.submit(lambda stop: give_back_memory())
+                self.worker.hurry()
             return variant.run(feeds.inputs)
         start = time.perf_counter()
         if variant is None or (trial is not None and trial.is_host_next):
