@@ -18,6 +18,7 @@ import codl
 from codl.devices.opencl import Device
 from codl.errors import BuildError, StoppedError
 from codl.session import tiers, variants
+from codl.session.resolving import resolve_request
 from codl.session.trial import Trial
 from tests.exactness import DEVICES
 
@@ -75,6 +76,7 @@ def _own_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_first_runs_are_answered_while_kernels_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     model, may_go_on = conv_model(), threading.Event()
+    resolve_request(options(devices=DEVICES))  # what is not known of devices is measured by now
     build = Device.prepare
 
     def wait_and_build(*args: object) -> object:
