@@ -1,81 +1,195 @@
-"""Cold start: from a model's file to its first result in a process of its own, imports left out, caches warm.
+"""What a program sees that changes one import: first result, change-over, speed, memory; ONNX Runtime too.
+
+Each row is a process of its own with ONNX Runtime, codl with an empty cache, or codl with the cache that this
+one left. Seconds count from the process's first import. When all have settled, the two are run by turns, some
+runs each, and `speed` is ONNX Runtime's median by codl's.
 
 Example:
-    python tools/bench_start.py --devices intel-cpu
-    CODL_EMULATE_PAIR=1 python tools/bench_start.py --devices intel-cpu,pocl-cpu
+    python tools/bench_start.py model.onnx other.onnx
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+_FLAG = "--serve"
+_LIBRARIES = ("onnxruntime", "codl")
+_SETTLING_RUNS, _SETTLING_SECONDS = 60, 6.0
+"""After codl's kernels are ready: its trial of ONNX Runtime and the plan ends within so many runs."""
+_TURN_SECONDS = 0.25
+_HEAD = """| model | by | first result | ready | RSS, MiB | ms a run | speed | served by |
+|---|---|--:|--:|--:|--:|--:|---|"""
 
-_FLAG = "--in-process"
+
+class Program:
+    """A process that runs a model.
+
+    Args:
+        library: Which module it imports.
+        model: The ONNX file.
+        size: Length of dimensions that the model leaves open.
+        cache: codl's cache folder.
+    """
+
+    def __init__(self, library: str, model: Path, size: int, cache: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, _FLAG, library, str(model), str(size)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "CODL_CACHE_DIR": cache},
+        )
+
+    def ask(self, order: str) -> dict[str, Any]:
+        """Return what the process answers to an order: `start` or `turn`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(order, file=self._process.stdin, flush=True)
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
+
+    def end(self) -> None:
+        """Let the process end."""
+        self._process.communicate()
 
 
 def main() -> int:
-    """Measure and print seconds."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--network", default="resnet50")
-    parser.add_argument("--rounds", type=int, default=10, help="processes that count (default: 10)")
-    parser.add_argument("--devices", default="intel-cpu", help="one, or more to split evenly over")
+    parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
+    parser.add_argument("--turns", type=int, default=15, help="of each at the end (default: 15)")
+    parser.add_argument("--size", type=int, default=1, help="of dimensions that are open (default: 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to this file, too")
     args = parser.parse_args()
-    planner = "even" if "," in args.devices else f"single:{args.devices}"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{args.network}.onnx"
-        root = Path(__file__).resolve().parents[1]
-        build = [sys.executable, str(root / "tools" / "models.py"), args.network, "-o", str(path)]
-        subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
-        command = [sys.executable, __file__, _FLAG, str(path), args.devices, planner]
-        taken = [start_once(command) for _ in range(args.rounds + 1)][1:]  # the first one fills the caches
-    names = {"load": "file to session", "first": "first run", "second": "second run"}
-    print(f"{args.network}, {len(taken)} processes, median of seconds (least to most)")
-    for key, name in names.items():
-        times = sorted(each[key] for each in taken)
-        print(f"{name:16s} {median(times):6.3f} ({times[0]:.3f} to {times[-1]:.3f})")
-    totals = sorted(each["load"] + each["first"] for each in taken)
-    print(f"{'file to result':16s} {median(totals):6.3f} ({totals[0]:.3f} to {totals[-1]:.3f})")
+    print(_HEAD)
+    found = {}
+    for model in args.models:
+        try:
+            found[model.stem] = rows = measure_model(model, args.size, args.turns)
+        except ValueError:
+            print(f"| {model.stem} | failed | | | | | | |", flush=True)
+            continue
+        for by, row in rows.items():
+            print(format_row(model.stem, by, row), flush=True)
+        if args.json is not None:
+            args.json.write_text(json.dumps(found, indent=1))
+    speeds = [rows["codl, warm"]["speed"] for rows in found.values()]
+    if speeds:
+        mean, least = geometric_mean(speeds), min(speeds)
+        print(f"\n{len(speeds)} models, speed: geometric mean {mean:.3f}, least {least:.3f}")
     return 0
 
 
-def start_once(command: list[str]) -> dict[str, float]:
-    """Return the seconds of each part, in a new process."""
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+def measure_model(model: Path, size: int, turns: int) -> dict[str, dict[str, Any]]:
+    """Return a row for each way to run a model."""
+    with tempfile.TemporaryDirectory() as cache:
+        host = Program("onnxruntime", model, size, cache)
+        rows = {"ONNX Runtime": host.ask("start")}
+        cold = Program("codl", model, size, cache)
+        rows["codl, empty cache"] = cold.ask("start")
+        cold.end()
+        warm = Program("codl", model, size, cache)
+        rows["codl, warm"] = warm.ask("start")
+        taken: dict[str, list[float]] = {"ONNX Runtime": [], "codl, warm": []}
+        for _ in range(turns):
+            for by, program in (("ONNX Runtime", host), ("codl, warm", warm)):
+                taken[by].append(program.ask("turn")["seconds"])
+        for by, times in taken.items():
+            rows[by]["run"] = median(times)
+        ratios = [a / b for a, b in zip(*taken.values(), strict=True)]
+        rows["codl, warm"]["speed"] = median(ratios)
+        rows["codl, warm"]["speeds"] = sorted(ratios)
+        host.end()
+        warm.end()
+    return rows
 
 
-def measure(arguments: list[str]) -> int:
-    """Load a model for devices with a planner, run it twice, print the seconds as JSON."""
+def format_row(model: str, by: str, row: dict[str, Any]) -> str:
+    """Return one row of the table."""
+    run, speed = (
+        f"{row[key] * factor:.3f}" if key in row else "" for key, factor in (("run", 1e3), ("speed", 1))
+    )
+    return (
+        f"| {model} | {by} | {row['first']:.2f} | {row['ready']:.2f} | {row['rss']} | {run} | {speed} "
+        f"| {row['served_by']} |"
+    )
+
+
+def serve(library: str, model: str, size: int) -> int:
+    """Answer orders that come by stdin."""
+    start = time.perf_counter()
+    runtime = __import__(library)
+    input()
+    session = runtime.InferenceSession(model)
     import numpy as np
 
-    from codl import InferenceSession, SessionOptions
-
-    model, devices, planner = arguments
-    options = SessionOptions(warm_up="block")
-    options.devices, options.planner = devices.split(","), planner
-    start = time.perf_counter()
-    session = InferenceSession(model, options)
-    loaded = time.perf_counter()
-    feeds = {
-        entry.name: np.zeros([size if isinstance(size, int) else 1 for size in entry.shape], np.float32)
-        for entry in session.get_inputs()
-    }
-    begins = [time.perf_counter()]
-    for _ in range(2):
-        session.run(None, feeds)
-        begins.append(time.perf_counter())
+    generator = np.random.default_rng(0)
+    feeds = {}
+    for entry in session.get_inputs():
+        shape = [length if isinstance(length, int) and length > 0 else size for length in entry.shape]
+        if "float" in entry.type or "double" in entry.type:
+            dtype = {"tensor(float16)": np.float16, "tensor(double)": np.float64}.get(entry.type, np.float32)
+            feeds[entry.name] = generator.standard_normal(shape).astype(dtype)
+        else:
+            dtype = np.dtype(entry.type[7:-1].replace("bool", "bool_"))
+            feeds[entry.name] = np.ones(shape, dtype)
+    session.run(None, feeds)
+    first = ready = time.perf_counter() - start
+    if library == "codl":
+        session.wait()
+        ready = time.perf_counter() - start
+        settle(lambda: session.run(None, feeds))
     print(
-        json.dumps({"load": loaded - start, "first": begins[1] - begins[0], "second": begins[2] - begins[1]})
+        json.dumps(
+            {
+                "first": first,
+                "ready": ready,
+                "rss": read_resident(),
+                "served_by": session.served_by if library == "codl" else library,
+            }
+        ),
+        flush=True,
     )
+    for _ in sys.stdin:
+        print(json.dumps({"seconds": take_turn(lambda: session.run(None, feeds))}), flush=True)
     return 0
+
+
+def settle(run: Any) -> None:
+    """Run until a trial is over, and what follows from it."""
+    end = time.perf_counter() + _SETTLING_SECONDS
+    for _ in range(_SETTLING_RUNS):
+        run()
+    while time.perf_counter() < end:
+        time.sleep(0.1)
+    run()
+
+
+def take_turn(run: Any) -> float:
+    """Return the median seconds of runs after a first one, for a quarter of a second."""
+    run()
+    times: list[float] = []
+    end = time.perf_counter() + _TURN_SECONDS
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def read_resident() -> int:
+    """Return the resident MiB of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) >> 10
 
 
 if __name__ == "__main__":
-    sys.exit(measure(sys.argv[2:]) if sys.argv[1:2] == [_FLAG] else main())
+    arguments = sys.argv[1:]
+    sys.exit(serve(arguments[1], arguments[2], int(arguments[3])) if arguments[:1] == [_FLAG] else main())

@@ -255,3 +255,24 @@ def test_children_are_answered_by_onnx_runtime(tmp_path: Path) -> None:
 def test_unknown_ways_to_warm_up_are_an_input_error() -> None:
     with pytest.raises(codl.InputError, match=r"warm_up: got 'blok'.*block"):
         codl.InferenceSession(conv_model(), codl.SessionOptions(warm_up="blok"))
+
+
+@pytest.mark.parametrize("batch", [2, "n"])
+def test_feeds_like_the_last_ones_are_checked_all_the_same(batch: int | str) -> None:
+    model = conv_model(batch)
+    session = codl.InferenceSession(model, options())
+    right, fed = expect(model, 2), feeds(2)["x"]
+    for _ in range(3):
+        assert session.run(None, {"x": fed})[0].tobytes() == right.tobytes()
+
+    np.testing.assert_allclose(session.run(["y"], {"x": fed.astype(">f4")})[0], right, rtol=1e-4, atol=1e-5)
+    first, second = session.run(["y", "y"], {"x": fed})
+    assert not np.shares_memory(first, second)
+    for wrong in ({"x": fed.astype(np.float64)}, {"x": fed[:, :2]}, {"z": fed}, {"x": fed, "z": fed}, {}):
+        with pytest.raises(codl.InputError):
+            session.run(None, wrong)
+    with pytest.raises(codl.InputError):
+        session.run(["z"], {"x": fed})
+    session.close()
+    with pytest.raises(codl.InputError, match="close"):
+        session.run(None, {"x": fed})
