@@ -14,8 +14,8 @@ from codl.cli.flags import add_json_flag, parse_names, parse_output
 from codl.cli.output import escape, print_json, print_line, print_message, print_table, write_file
 from codl.cli.plan import plan_model
 from codl.cli.planning import add_plan_flags
-from codl.devices.facts import read_cpu_model
 from codl.devices.limits import count_cores
+from codl.devices.processor import read_cpu_model
 from codl.errors import PlanError
 from codl.files import open_regular
 from codl.frontend import load_model

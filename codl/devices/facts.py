@@ -7,7 +7,8 @@ from typing import Any
 
 import pyopencl as cl
 
-from codl.devices.limits import effective_units, read_system_file
+from codl.devices.limits import effective_units
+from codl.devices.processor import read_cpu_model, read_generation
 from codl.machine import DeviceInfo, DeviceKind
 
 _FAMILIES = (
@@ -74,7 +75,7 @@ def _describe(device: Any, *, name: str, index: int) -> DeviceInfo:
         has_images=bool(device.image_support),
         has_fp16="cl_khr_fp16" in extensions,
         is_unified=kind is DeviceKind.CPU or bool(_ask(device, "host_unified_memory", 0)),
-        generation=_read_generation() if kind is DeviceKind.CPU else "",
+        generation=read_generation() if kind is DeviceKind.CPU else "",
     )
 
 
@@ -117,23 +118,6 @@ def _find_processor(device: Any, *, kind: DeviceKind, index: int) -> str:
 
 def _format_pci(domain: int, bus: int, slot: int, function: int) -> str:
     return f"pci {domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
-
-
-def read_cpu_model() -> str:
-    """Return the processor's name as the kernel tells it; every CPU driver spells it in its own way."""
-    return _read_cpu_fact("model name|Hardware|cpu model") or "host"
-
-
-def _read_generation() -> str:
-    """Return family and model of the processor, on ARM implementer and part; empty where neither is told."""
-    facts = [_read_cpu_fact(name) for name in ("cpu family|CPU implementer", "model|CPU part")]
-    return ".".join(filter(None, facts))
-
-
-def _read_cpu_fact(names: str) -> str:
-    """Return the first fact of one of these names that the kernel tells of the processor, or nothing."""
-    found = re.search(rf"^(?:{names})\s*:\s*(.+)$", read_system_file("/proc/cpuinfo"), re.MULTILINE)
-    return found[1].strip() if found else ""
 
 
 def _find_multiple(device: Any) -> int:

@@ -11,6 +11,7 @@ import onnxruntime
 from codl.assets import VERSION
 from codl.cache.folders import PLANS
 from codl.cache.sealed import SealedFile
+from codl.devices.processor import describe_host
 from codl.errors import CacheError
 
 _ENTRY = "verdict"
@@ -19,7 +20,7 @@ _VALID_SECONDS = 7 * 24 * 3600.0
 
 
 def make_verdict_key(digest: str, shapes: Mapping[str, Sequence[int]], *, threads: int) -> str:
-    """Return what tells a verdict from all others: model, shapes, threads and versions.
+    """Return what tells a verdict from all others: model, shapes, threads, machine and versions.
 
     Args:
         digest: Of the model.
@@ -28,7 +29,7 @@ def make_verdict_key(digest: str, shapes: Mapping[str, Sequence[int]], *, thread
     """
     facts = [digest, {name: [*shape] for name, shape in shapes.items()}, threads]
     versions = [VERSION, onnxruntime.__version__]
-    return hashlib.sha256(json.dumps([facts, versions]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([facts, describe_host(), versions]).encode()).hexdigest()
 
 
 def recall_verdict(key: str) -> float | None:
