@@ -9,7 +9,7 @@ from codl import _interrupts  # noqa: F401, I001  first: Ctrl-C may come while t
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-import onnxruntime as _onnxruntime
+from codl.runtime import onnxruntime as _onnxruntime
 
 import codl.devices.forks  # before anybody forks
 import codl.plan  # noqa: F401  two packages whose names stand for functions here, see the end

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import onnxruntime
-
 from codl.errors import UnsupportedError
+from codl.runtime import onnxruntime
 
 
 def open_host_session(model: str | bytes, options: Any, *, label: str) -> Any:

@@ -215,6 +215,22 @@ def test_clients_catch_errors_of_onnxruntime() -> None:
     assert caught[3:] == ["InputError", "InputError", "InputTypeError", True]
 
 
+@pytest.mark.parametrize("warm_up", ["block", "background"])
+def test_clients_run_models_that_onnxruntime_simplifies(warm_up: str) -> None:
+    graph = "agraph (float[2, 3] x) => (float[2, 3] y) { s = Shape(x) y = Reshape(x, s) }"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {graph}')
+    code = f"""
+import json, sys
+import codl
+sys.modules["onnxruntime"] = codl
+import numpy, onnxruntime
+session = onnxruntime.InferenceSession(bytes.fromhex({model.SerializeToString().hex()!r}))
+print(json.dumps([session.run(None, dict(x=numpy.ones((2, 3), numpy.float32)))[0].tolist(), session.wait()]))
+"""
+
+    assert evaluate(code, CODL_WARM_UP=warm_up) == [[[1.0] * 3] * 2, True]
+
+
 @pytest.mark.parametrize("name", ["SessionOptions", "RunOptions"])
 def test_options_begin_as_in_onnxruntime(name: str) -> None:
     own, theirs = getattr(codl, name)(), getattr(onnxruntime, name)()

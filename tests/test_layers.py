@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "codl"
 FLOORS = (
-    {"errors", "_interrupts", "lazy"},
+    {"errors", "_interrupts", "lazy", "runtime"},
     {"files", "limits", "outputs", "host_session"},
     {"assets", "machine", "ir", "values"},
     {"cache"},
@@ -113,6 +113,11 @@ def test_no_import_hides_inside_a_function(module: str) -> None:
 @pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) not in {"devices", "executor"}])
 def test_only_devices_and_executor_touch_opencl(module: str) -> None:
     assert not [name for name in read_imports(MODULES[module]) if name.split(".")[0] == "pyopencl"]
+
+
+@pytest.mark.parametrize("module", [n for n in MODULES if room_of(n) not in {"runtime", "errors", "capi"}])
+def test_programs_may_put_codl_in_the_place_of_onnxruntime(module: str) -> None:
+    assert not [name for name in read_imports(MODULES[module]) if name.split(".")[0] == "onnxruntime"]
 
 
 @pytest.mark.parametrize("room", ["catalog", "partitioner", "simulator", "latency", "profiler"])

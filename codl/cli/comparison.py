@@ -7,6 +7,7 @@ import numpy as np
 
 from codl.devices.limits import count_cores
 from codl.errors import InputError
+from codl.runtime import onnxruntime
 from codl.session import InferenceSession
 from codl.values import NodeArg, find_dtype, is_tensor_type
 
@@ -52,8 +53,6 @@ def name_outputs(session: InferenceSession) -> list[str]:
 
 def open_reference(model: str) -> Any:
     """Return ONNX Runtime's session with as many threads as this process has cores."""
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = count_cores()
     options.log_severity_level = 3

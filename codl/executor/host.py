@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import onnxruntime
-
 from codl.devices.memory import Storage
 from codl.errors import HostError
 from codl.executor.copies import prepare_read, prepare_write
 from codl.host_session import open_host_session
 from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import HostCall
+from codl.runtime import onnxruntime
 
 Value = Any
 """What ONNX Runtime takes and returns: an array, or a list or dict of values."""

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-import onnxruntime
 
 from codl.assets import digest_code
 from codl.cache.folders import MODELS
@@ -25,6 +24,7 @@ from codl.frontend.graph_text import format_graph, parse_graph, strip
 from codl.frontend.reader import Source
 from codl.ir.check import check_graph
 from codl.ir.graph import Graph
+from codl.runtime import onnxruntime
 
 LEAST_BYTES = 1 << 20
 """Graphs with fewer bytes of constants are made as fast as they are read."""

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import onnxruntime
-
 from codl.errors import UnsupportedError
 from codl.frontend.shapes import Inferred, make_skeleton
 from codl.host_session import open_host_session
 from codl.ir.graph import Shape
+from codl.runtime import onnxruntime
 
 
 def complete(inferred: Inferred, model: Any) -> Inferred:

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxruntime
 
 from codl.assets import find_scratch_folder
 from codl.errors import CodlError, HostError
 from codl.frontend.reader import Source
 from codl.frontend.refusal import RefusedError
 from codl.limits import Limits
+from codl.runtime import onnxruntime
 
 _MESSAGE_LIMIT_BYTES = 2**26
 """Heavier weights travel beside the message: twice as fast for VGG-16, and protobuf ends at 2 GiB."""

@@ -1,6 +1,5 @@
 """Models that ONNX Runtime runs as a whole, as they are declared: codl cannot prepare them for one shape."""
 
-import onnxruntime
 from google.protobuf.message import EncodeError
 
 from codl.errors import UnsupportedError
@@ -10,6 +9,7 @@ from codl.frontend.refusal import RefusedError
 from codl.host_session import open_host_session
 from codl.ir.graph import Graph, HostModel, Node, Tensor
 from codl.ir.ops import HostCall
+from codl.runtime import onnxruntime
 
 _GROUP = "host/1"
 

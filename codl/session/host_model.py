@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from codl.devices.forks import keep_in_children
 from codl.errors import HostError
 from codl.host_session import open_host_session
 from codl.options import SessionOptions
+from codl.runtime import onnxruntime
 from codl.session.feeds import Feeds
 
 

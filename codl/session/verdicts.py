@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import onnxruntime
 
 from codl.assets import VERSION
 from codl.cache.folders import PLANS
 from codl.cache.sealed import SealedFile
 from codl.devices.processor import describe_host
 from codl.errors import CacheError
+from codl.runtime import onnxruntime
 
 _ENTRY = "verdict"
 _VALID_SECONDS = 7 * 24 * 3600.0

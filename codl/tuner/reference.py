@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper
 
 from codl.ir import ops
 from codl.ir.graph import FloatArray, Graph, Node
+from codl.runtime import onnxruntime
 
 _OPSET, _IR_VERSION = 17, 8
 _RESULT, _SUM, _ACTIVATED, _PRODUCT, _CHANNELS, _FACTOR, _SUMMAND, _LEAST, _MOST = (

@@ -45,6 +45,15 @@ def draw_text() -> Any:
     return np.asarray(image)
 
 
+def ask_magika() -> tuple[Any, str]:
+    """Return kinds and scores that magika finds for the files of a folder."""
+    import magika
+
+    found = [magika.Magika().identify_path(path) for path in sorted(Path(__file__).parent.iterdir())]
+    answer = [[one.output.label, float(one.score)] for one in found if one.path.is_file()]
+    return answer, ", ".join(label for label, _ in answer)
+
+
 def ask_old_ocr() -> tuple[Any, str]:
     """Return boxes, texts and scores of rapidocr-onnxruntime."""
     import rapidocr_onnxruntime
@@ -105,6 +114,7 @@ def _nest(values: Any) -> Any:
 
 
 ASK: dict[str, Callable[[], tuple[Any, str]]] = {
+    "magika": ask_magika,
     "rapidocr-onnxruntime": ask_old_ocr,
     "rapidocr": ask_ocr,
     "silero-vad": ask_vad,
