@@ -4,13 +4,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codl.errors import InputError, UnsupportedError
 from codl.limits import DEFAULT_LIMITS, Limits
-from codl.plan.steps import Plan
+
+if TYPE_CHECKING:
+    from codl.plan.steps import Plan
 
 WARM_UP_VARIABLE = "CODL_WARM_UP"
 
@@ -51,7 +53,7 @@ class SessionOptions:
     """Device names or kinds; None for the defaults."""
     planner: str | None = None
     """`dynamic`, `greedy`, `even` or `single:<device>`; None: dynamic with profiles, else one device."""
-    plan: Plan | str | os.PathLike[str] | None = None
+    plan: "Plan | str | os.PathLike[str] | None" = None
     """Use this plan."""
     ratios: Sequence[float] | None = None
     """Share of each device under `even`; equal shares by default."""

@@ -1,7 +1,13 @@
 """ONNX models become graphs: reading, checking, simplification, translation, fusion."""
 
-from codl.frontend.loading import LoadedModel, load_graph, load_model, load_source, open_model
-from codl.frontend.reader import Argument, Metadata, Source
+from typing import TYPE_CHECKING
+
+from codl.frontend.declared import Argument, Metadata
+from codl.lazy import find_lazily
+
+if TYPE_CHECKING:
+    from codl.frontend.loading import LoadedModel, load_graph, load_model, load_source, open_model
+    from codl.frontend.reader import Source
 
 __all__ = [
     "Argument",
@@ -13,3 +19,10 @@ __all__ = [
     "load_source",
     "open_model",
 ]
+__getattr__ = find_lazily(
+    __name__,
+    {
+        "codl.frontend.loading": ("LoadedModel", "load_graph", "load_model", "load_source", "open_model"),
+        "codl.frontend.reader": ("Source",),
+    },
+)

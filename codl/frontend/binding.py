@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
 from codl.errors import InputError, ModelError, suggest
-from codl.frontend.reader import DeclaredShape, Source, name_open_dimension
+from codl.frontend.declared import DeclaredShape, Values, name_open_dimension
+from codl.frontend.reader import Source
 from codl.frontend.shapes import INFERENCE_ERRORS
-
-Shapes = Mapping[str, tuple[int, ...]]
-"""Input name -> its shape."""
-Values = Mapping[str, npt.NDArray[Any]]
-"""Initializer name -> what takes its place."""
 
 
 def find_shapes(source: Source, dimensions: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

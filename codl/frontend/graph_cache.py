@@ -19,7 +19,7 @@ from codl.assets import digest_code
 from codl.cache.folders import MODELS
 from codl.cache.sealed import Array, SealedFile
 from codl.errors import CacheError
-from codl.frontend.binding import Shapes
+from codl.frontend.declared import Shapes
 from codl.frontend.graph_text import format_graph, parse_graph, strip
 from codl.frontend.reader import Source
 from codl.ir.check import check_graph

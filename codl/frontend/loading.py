@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codl.errors import ModelError, UnsupportedError
-from codl.frontend.binding import Shapes, Values, bind, find_shapes
+from codl.frontend.binding import bind, find_shapes
 from codl.frontend.bounds import check_elements, check_expansion
+from codl.frontend.declared import Argument, Shapes, Values, name_model
 from codl.frontend.external import NOTHING, InMemory
 from codl.frontend.fusion import fuse
 from codl.frontend.graph_cache import keep_graph, load_kept_graph
 from codl.frontend.host import settle
-from codl.frontend.reader import Argument, Source, name_model, read_source
+from codl.frontend.reader import Source, read_source
 from codl.frontend.refusal import RefusedError
 from codl.frontend.simplify import simplify
 from codl.frontend.structure import check_structure

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from codl.errors import MissingFileError, ModelError, ProtobufError
 from codl.files import read_file
+from codl.frontend.declared import Argument, DeclaredShape, Metadata, name_model, name_open_dimension
 from codl.frontend.external import NOTHING, InMemory, find_tensors, load_external_data
 from codl.frontend.types import name_type, name_value_type
 from codl.limits import DEFAULT_LIMITS, Limits
@@ -24,34 +25,6 @@ NEWEST_OPSET = 28
 _OVERRIDABLE_IR = 4
 """In older models every initializer is listed as an input and is a constant all the same."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
-
-DeclaredShape = tuple[int | str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
-    """An input or output as the model declares it."""
-
-    name: str
-    shape: DeclaredShape
-    """A free dimension by its name; one without a name is `input[axis]`. Empty for what is no tensor."""
-    type: str
-    """ONNX's words, such as `tensor(float)`."""
-    has_rank: bool = True
-    """False for a tensor that may have any number of axes; its shape is empty."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
-    """What a model says about itself."""
-
-    producer_name: str = ""
-    domain: str = ""
-    description: str = ""
-    version: int = 0
-    graph_name: str = ""
-    graph_description: str = ""
-    custom: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +105,6 @@ def read_source(
         digest=_digest(data, outside),
         limits=limits,
     )
-
-
-def name_model(model: str | os.PathLike[str] | bytes) -> str:
-    """Return the words for a model in messages."""
-    return "model (bytes)" if isinstance(model, bytes) else Path(model).name
 
 
 def find_opset(proto: Any) -> int:
@@ -220,11 +188,6 @@ def _drop_repeated_outputs(proto: Any) -> None:
         unique = list(reversed(outputs.values()))
         del proto.graph.output[:]
         proto.graph.output.extend(unique)
-
-
-def name_open_dimension(argument: str, axis: int) -> str:
-    """Return what stands for a free dimension without a name."""
-    return f"{argument}[{axis}]"
 
 
 def _find_overridable(proto: Any) -> dict[str, Argument]:

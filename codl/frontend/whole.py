@@ -3,7 +3,8 @@
 from google.protobuf.message import EncodeError
 
 from codl.errors import UnsupportedError
-from codl.frontend.binding import Shapes, Values, bind
+from codl.frontend.binding import bind
+from codl.frontend.declared import Shapes, Values
 from codl.frontend.reader import Source
 from codl.frontend.refusal import RefusedError
 from codl.host_session import open_host_session

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from codl.frontend import Argument, Metadata
-from codl.frontend.reader import name_open_dimension
-from codl.ir.graph import Tensor
+from codl.frontend.declared import Argument, Metadata, name_open_dimension
 from codl.values import ModelMetadata, NodeArg
+
+if TYPE_CHECKING:
+    from codl.ir.graph import Tensor
 
 
 def bind_arguments(arguments: Iterable[Argument], lengths: Mapping[str, int]) -> tuple[Argument, ...]:
@@ -20,7 +22,7 @@ def bind_arguments(arguments: Iterable[Argument], lengths: Mapping[str, int]) ->
     )
 
 
-def fix_argument(argument: Argument, tensor: Tensor) -> Argument:
+def fix_argument(argument: Argument, tensor: "Tensor") -> Argument:
     """Return an output as the graph knows it; what it finds out at run time stays as declared."""
     shape = argument.shape if tensor.is_on_host and not tensor.shape else tensor.shape
     return Argument(name=argument.name, shape=shape, type=argument.type or tensor.type)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from codl.errors import InputError, InputTypeError, suggest
-from codl.frontend import Argument
+from codl.frontend.declared import Argument
 from codl.values import Array, OrtValue, find_dtype, is_tensor_type
 
 

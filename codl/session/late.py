@@ -3,9 +3,33 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from codl.frontend import LoadedModel, Source
     from codl.options import SessionOptions
+    from codl.session.known import Declared
+    from codl.session.profiling import Profiler
     from codl.session.request import PlanRequest
     from codl.session.variants import Variant
+
+
+def profile_late(prefix: str) -> "Profiler":
+    """Return a profiler."""
+    from codl.session.profiling import Profiler
+
+    return Profiler(prefix)
+
+
+def read_late(*args: Any) -> "tuple[Source, Declared]":
+    """Return what `read_model` returns."""
+    from codl.session.reading import read_model
+
+    return read_model(*args)
+
+
+def load_late(*args: Any, **options: Any) -> "LoadedModel":
+    """Return what `load_source` returns."""
+    from codl.frontend import load_source
+
+    return load_source(*args, **options)
 
 
 def resolve_late(options: "SessionOptions") -> "PlanRequest":

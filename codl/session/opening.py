@@ -4,23 +4,22 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codl.devices.forks import make_lock
 from codl.errors import InputError, InputTypeError, ModelTypeError, UnsupportedError, suggest
-from codl.frontend import Argument, LoadedModel, Source, load_source, open_model
-from codl.frontend.binding import Shapes, Values, check_initializers, infer_output_shapes
-from codl.frontend.external import InMemory
+from codl.frontend.declared import Shapes, Values, name_model
 from codl.options import SessionOptions
-from codl.session.arguments import bind_arguments, describe_model, fix_argument, is_fixed
+from codl.session.arguments import fix_argument, is_fixed
 from codl.session.host_model import HostModel
-from codl.session.late import compile_late
+from codl.session.known import Known
+from codl.session.late import compile_late, load_late, read_late
 from codl.session.tiers import Tier, Tiers
 from codl.session.verdicts import make_verdict_key
-from codl.values import ModelMetadata
 
 if TYPE_CHECKING:
+    from codl.frontend import LoadedModel, Source
     from codl.session.request import PlanRequest
     from codl.session.variants import Variant
 
@@ -84,41 +83,6 @@ def asks_for_something(options: SessionOptions) -> bool:
     return any(wish is not None for wish in (options.devices, options.planner, options.plan))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
-    """What a model declares, with the options' dimensions in it."""
-
-    inputs: tuple[Argument, ...]
-    overridable: tuple[Argument, ...]
-    """Initializers that may be fed."""
-    outputs: tuple[Argument, ...]
-    output_names: tuple[str, ...]
-    """As declared: a model may list an output twice."""
-    metadata: ModelMetadata
-
-
-def read_declared(source: Source, options: SessionOptions) -> Declared:
-    """Return what a model declares."""
-    lengths = {
-        name: options.denoted_dimensions[meaning]
-        for name, meaning in source.denotations.items()
-        if meaning in options.denoted_dimensions
-    }
-    lengths.update(options.free_dimensions)
-    shapes = {**source.outputs, **infer_output_shapes(source)}
-    outputs = (
-        Argument(name=name, shape=shapes[name] or (), type=source.output_types[name])
-        for name in source.output_names
-    )
-    return Declared(
-        inputs=bind_arguments(source.inputs, lengths),
-        overridable=bind_arguments(source.overridable, lengths),
-        outputs=bind_arguments(outputs, lengths),
-        output_names=source.output_names,
-        metadata=describe_model(source.metadata),
-    )
-
-
 class Opening:
     """A model that a session opens.
 
@@ -134,43 +98,50 @@ class Opening:
     def __init__(self, model: Model, options: SessionOptions, request: Once) -> None:
         self._model, self._options, self._request = model, options, request
         self._fixed, self._lock = dict(options.initializers), make_lock()
-        source = self._read()
-        self.source: Source | None = source
+        self._known = Known(model, options)
+        declared = self._known.recall()
+        self.is_known = declared is not None
+        """Whether it was opened before, and is sound."""
+        self.source: Source | None = None
         """The model as it is declared, until it is not needed any more."""
-        check_initializers(source, self._fixed)
-        self._label, self._digest = source.label, source.digest
-        self.declared = read_declared(source, options)
+        if declared is None:
+            self.source, declared = read_late(model, options)
+        self.declared, self._label = declared, name_model(model)
+        self._digest = self.source.digest if self.source is not None else str(self._known.digest)
         self._loaded: list[LoadedModel] = []
         self._shapes: Shapes | None = None
         if is_fixed(self.declared.inputs):
             self._shapes = {a.name: tuple(int(dim) for dim in a.shape) for a in self.declared.inputs}
 
-    def check(self) -> None:
-        """Load a model that leaves no dimension open, and find out all that its outputs are.
+    def check(self, shapes: Shapes | None = None, values: Values | None = None) -> None:
+        """Load a model that was never opened, and find out all that its outputs are.
+
+        Args:
+            shapes: Of its inputs; those that it declares by default, where it leaves no dimension open.
+            values: Of initializers.
 
         Raises:
             ModelError: The model is broken, or has an operator that neither codl nor ONNX Runtime knows.
         """
-        if self._shapes is None:
+        if self.is_known or (shapes or self._shapes) is None:
             return
-        model = self.load(self._shapes, {})
-        self._loaded.append(model)
-        tensors = dict(zip((one.name for one in model.outputs), model.graph.outputs, strict=True))
-        outputs = tuple(
-            fix_argument(argument, model.graph.tensors[tensors[argument.name]])
-            for argument in self.declared.outputs
-        )
-        self.declared = replace(self.declared, outputs=outputs)
+        model = self.load(shapes or self._shapes or {}, values or {})
+        if self._shapes is not None:
+            self._loaded.append(model)
+            tensors = dict(zip((one.name for one in model.outputs), model.graph.outputs, strict=True))
+            outputs = tuple(
+                fix_argument(argument, model.graph.tensors[tensors[argument.name]])
+                for argument in self.declared.outputs
+            )
+            self.declared = replace(self.declared, outputs=outputs)
+        self.is_known = True
+        self._known.keep(self.declared, digest=self._digest, what=self._label)
 
-    def _read(self) -> Source:
-        memory = InMemory(files=self._options.external_files, values=self._options.initializers)
-        return open_model(self._model, limits=self._options.limits, memory=memory)
-
-    def load(self, shapes: Shapes, values: Values) -> LoadedModel:
+    def load(self, shapes: Shapes, values: Values) -> "LoadedModel":
         """Return the model for certain shapes and values of initializers; errors as in `load_source`."""
         with self._lock:  # shapes are written into what was read
-            source = self.source or self._read()
-            return load_source(source, shapes=shapes, initializers={**self._fixed, **values})
+            source = self.source or read_late(self._model, self._options)[0]
+            return load_late(source, shapes=shapes, initializers={**self._fixed, **values})
 
     def forget(self) -> None:
         """Let go what was read: all that runs has its own."""

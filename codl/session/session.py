@@ -19,20 +19,19 @@ from codl.errors import (
     PlanError,
     StoppedError,
 )
-from codl.frontend import Argument
-from codl.ir.graph import Graph
+from codl.frontend.declared import Argument
 from codl.options import RunOptions, SessionOptions
-from codl.plan.steps import Plan
 from codl.session.arguments import describe_argument
 from codl.session.binding import IOBinding
 from codl.session.feeds import Feeds, check_feeds, check_output_names
-from codl.session.late import resolve_late
+from codl.session.late import profile_late, resolve_late
 from codl.session.opening import Model, Once, Opening, asks_for_something, check_model, check_options
-from codl.session.profiling import Profiler
 from codl.session.shortcut import Shortcut
 from codl.values import HOST_PROVIDER, ModelMetadata, NodeArg, OrtValue, name_provider
 
 if TYPE_CHECKING:
+    from codl.ir.graph import Graph
+    from codl.plan.steps import Plan
     from codl.session.variants import Variant
 
 T = TypeVar("T")
@@ -74,7 +73,7 @@ class InferenceSession:
         del providers, provider_options
         options, model = check_options(sess_options), check_model(path_or_bytes)
         self._options, self._lock = options, make_lock()
-        self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
+        self._profiler = profile_late(options.profile_file_prefix) if options.enable_profiling else None
         self._shortcut: Shortcut | None = None
         self._plan: Plan | None = None
         self._graph: Graph | None = None
@@ -90,7 +89,6 @@ class InferenceSession:
             self._opening.check()
             self._declared = self._opening.declared
             self._tiers, self._tier = self._opening.start(is_blocking=is_blocking)
-            self._is_checked = self._tier is not None
         weakref.finalize(self, self._tiers.worker.stop)
         if self._profiler is not None:
             weakref.finalize(self, self._profiler.finish)
@@ -103,7 +101,7 @@ class InferenceSession:
         return nullcontext() if self._profiler is None else self._profiler.record(name)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> "Plan":
         """The plan in use: that of the last run where shapes change. Waits until it is made.
 
         Raises:
@@ -113,7 +111,7 @@ class InferenceSession:
         return self._plan or self._find_variant().plan
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> "Graph":
         """The network that the plan speaks of, after simplification and fusion.
 
         Raises:
@@ -244,11 +242,10 @@ class InferenceSession:
         if self._tiers.is_closed:
             raise InputError("session: got run() after close(), expected an open session; create a new one")
         tier = self._tiers.find_fed(feeds)
-        if (
-            not self._is_checked and self._tiers.is_host_open
-        ):  # what a model with open dimensions claims, once
-            self._opening.load(tier.shapes, tier.initializers)
-        self._is_checked = True
+        if self._tiers.is_host_open:
+            self._opening.check(
+                tier.shapes, tier.initializers
+            )  # what a model with open dimensions claims, once
         if tier is not self._tier:
             self._tier, self._plan, self._graph = tier, None, None
         if self._profiler is None:

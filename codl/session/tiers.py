@@ -18,7 +18,7 @@ from codl.devices.boundary import tell
 from codl.devices.forks import is_lost, make_lock
 from codl.devices.resident import give_back_memory
 from codl.errors import CodlError, DeviceError, StoppedError
-from codl.frontend.binding import Shapes, Values
+from codl.frontend.declared import Shapes, Values
 from codl.session.background import Worker
 from codl.session.feeds import Feeds
 from codl.session.host_model import HostModel
