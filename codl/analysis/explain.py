@@ -1,18 +1,19 @@
 """A plan explained: every operator, every step and the whole, with what is predicted of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from codl.analysis.alternatives import list_alternatives
 from codl.analysis.slices import Oracle, Predictors, Slice, Slices, find_sort, predict_slices
 from codl.analysis.totals import Singles, find_totals
 from codl.ir.graph import Graph, Node
 from codl.plan.residency import step_nodes
-from codl.plan.schedule import make_schedule
+from codl.plan.schedule import Launch, Schedule, make_schedule
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Chain, Host, Plan, Run, Step
 from codl.plan.text import axis_name
 from codl.plan.timeline import Span
 from codl.report.inspection import Alternative, Inspection, Operator, Part, StepRow
+from codl.simulator.fused import FusedLaunches
 
 
 def explain_plan(
@@ -43,11 +44,12 @@ def explain_plan(
     totals = find_totals(
         plan, singles or (None,) * len(plan.devices), slices=slices, steps=steps, timeline=timeline
     )
+    mains = _find_mains(graph, schedule, predictors)
     operators = [
         operator
-        for index, step in enumerate(plan.steps)
+        for index in range(len(plan.steps))
         for operator in _explain_operators(
-            index, step, plan, graph, slices=slices, total_us=totals.predicted_us
+            index, plan, graph, slices=slices, mains=mains, total_us=totals.predicted_us
         )
     ]
     found = Inspection(
@@ -129,15 +131,30 @@ def _name_axis(axis: int | None, names: Sequence[str], graph: Graph) -> str | No
     return axis_name(axis, len(graph.shape(graph.nodes_by_name[names[-1]].output)))
 
 
+def _find_mains(graph: Graph, schedule: Schedule, predictors: Predictors) -> dict[str, str]:
+    """Return by operator the one whose kernel computes it too on each device; nothing without profiles."""
+    known = [predictor for predictor in predictors if predictor is not None]
+    if len(known) < len(predictors):
+        return {}
+    fused = FusedLaunches(graph, known).find_in(schedule)
+    mains = {rider: one.main.node for one in fused for rider in one.riders}
+    found: dict[str, set[str | None]] = {}
+    for action in schedule.actions:
+        if isinstance(action, Launch):
+            found.setdefault(action.node, set()).add(mains.get(action))
+    return {name: main for name, (main, *others) in found.items() if main is not None and not others}
+
+
 def _explain_operators(
     index: int,
-    step: Step,
     plan: Plan,
     graph: Graph,
     *,
     slices: Slices,
+    mains: Mapping[str, str],
     total_us: float | None,
 ) -> list[Operator]:
+    step = plan.steps[index]
     names = step_nodes(step)
     awaited = _find_awaited(names, len(plan.devices), slices)
     cuts = {cut.tensor: cut.bounds for cut in step.cuts} if isinstance(step, Chain) else {}
@@ -168,6 +185,7 @@ def _explain_operators(
                 predicted_us=own,
                 of_total=own / total_us if own is not None and total_us else None,
                 note="; ".join(step.reasons) if isinstance(step, Host) and place == 0 else "",
+                in_kernel_of=mains.get(name),
             )
         )
     return found

@@ -1,6 +1,6 @@
 """Operators for people: the parts that one ONNX node became are one row where they run in one place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from codl.plan.text import find_whole
@@ -16,7 +16,10 @@ def fold_parts(inspection: Inspection) -> Inspection:
         if whole is not None and _is_together(operator, operators[whole], inspection.steps):
             parts.setdefault(whole, []).append(operator)
     hidden = {operator.name for group in parts.values() for operator in group}
-    shown = [_join([*parts.get(name, ()), one]) for name, one in operators.items() if name not in hidden]
+    wholes = {part.name: whole for whole, group in parts.items() for part in group}
+    shown = [
+        _join([*parts.get(name, ()), one], wholes) for name, one in operators.items() if name not in hidden
+    ]
     steps: dict[int, list[str]] = {}
     for one in shown:
         steps.setdefault(one.step, []).append(one.name)
@@ -33,9 +36,15 @@ def _is_together(part: Operator, whole: Operator, steps: Sequence[StepRow]) -> b
     return first is last or (first.device is not None and first.device == last.device and is_free)
 
 
-def _join(operators: Sequence[Operator]) -> Operator:
-    """Return the last of some operators with the times of all of them."""
+def _join(operators: Sequence[Operator], wholes: Mapping[str, str]) -> Operator:
+    """Return the last of some operators with the times of all of them.
+
+    Args:
+        operators: Those of one row.
+        wholes: By operator that is shown in another one's row, that one.
+    """
     last = operators[-1]
+    main, *others = {one.in_kernel_of and wholes.get(one.in_kernel_of, one.in_kernel_of) for one in operators}
     return replace(
         last,
         kind="+".join(operator.kind for operator in operators),
@@ -43,6 +52,7 @@ def _join(operators: Sequence[Operator]) -> Operator:
         predicted_us=_add([operator.predicted_us for operator in operators]),
         measured_us=_add([operator.measured_us for operator in operators]),
         of_total=_add([operator.of_total for operator in operators]),
+        in_kernel_of=None if others else main,
     )
 
 

@@ -1,6 +1,6 @@
-"""All that there is to show about a plan, as data: what renderers draw and `--json` prints.
+"""An inspection: what is known about a plan, as data that pages show and `--json` prints.
 
-Times are in microseconds; None stands for what nobody predicted or measured.
+Times are in microseconds; None stands for what is neither predicted nor measured.
 """
 
 import math
@@ -84,6 +84,8 @@ class Operator:
     flops: float | None = None
     note: str = ""
     """Why the host runs it."""
+    in_kernel_of: str | None = None
+    """The operator whose kernel computes this one too; None where it has a launch of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

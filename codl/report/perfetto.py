@@ -83,6 +83,8 @@ def describe_decision(operator: Operator, inspection: Inspection) -> dict[str, s
     told = {"step": str(operator.step + 1), "operators_in_step": str(operator.length)}
     if not operator.parts:
         return {**told, "device": "host", **({"reason": operator.note} if operator.note else {})}
+    if operator.in_kernel_of is not None:
+        told["in_kernel_of"] = operator.in_kernel_of
     if operator.axis is None:
         told["device"] = operator.parts[0].device
     else:

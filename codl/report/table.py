@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from codl.report.inspection import Inspection, Operator, StepRow, Totals, format_share, format_us
+from codl.report.inspection import Inspection, Operator, StepRow, Totals, Us, format_share, format_us
 
 _NAME_WIDTH = 36
 _PARTS = {
@@ -86,22 +86,33 @@ def _list_predicted(totals: Totals, inspection: Inspection) -> Iterator[str]:
 
 
 def _format_operator(operator: Operator, step: StepRow, inspection: Inspection) -> list[str]:
+    def show(us: Us) -> str:
+        return "" if operator.in_kernel_of and not us else format_us(us)
+
     parts = {part.device: part for part in operator.parts}
     is_last = operator.place == operator.length - 1
     cells = [
-        f"{draw_bracket(operator.place, operator.length)} {shorten(operator.name, _NAME_WIDTH)}",
+        f"{draw_bracket(operator.place, operator.length)} {_name(operator)}",
         operator.kind,
         operator.axis_name or ("host" if not operator.parts else ""),
         format_cut(operator),
-        *(format_us(parts[name].predicted_us) if name in parts else "" for name in inspection.devices),
+        *(show(parts[name].predicted_us) if name in parts else "" for name in inspection.devices),
         format_us(step.share_us) if is_last else "",
         format_us(step.sync_us) if is_last else "",
-        format_share(operator.of_total),
+        "" if operator.in_kernel_of and not operator.of_total else format_share(operator.of_total),
     ]
     if inspection.measured:
-        cells += [format_us(parts[name].measured_us) if name in parts else "" for name in inspection.devices]
+        cells += [show(parts[name].measured_us) if name in parts else "" for name in inspection.devices]
         cells.append(_format_error(operator.predicted_us, operator.measured_us))
     return cells
+
+
+def _name(operator: Operator) -> str:
+    """Return the name of an operator, and in whose kernel it runs if it has none of its own."""
+    name = shorten(operator.name, _NAME_WIDTH)
+    if operator.in_kernel_of is None:
+        return name
+    return f"{name} (in {shorten(operator.in_kernel_of, _NAME_WIDTH)}'s kernel)"
 
 
 def format_cut(operator: Operator) -> str:

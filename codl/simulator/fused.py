@@ -21,6 +21,8 @@ from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.latency.predictor import Predictor
 from codl.latency.question import Question
 from codl.latency.questions import answer_questions
+from codl.plan.pairs import find_pairs
+from codl.plan.schedule import Launch, Schedule
 from codl.simulator.arrays import Flags, Floats
 
 
@@ -39,6 +41,20 @@ class FusedGroup:
     def last(self) -> Node:
         """The one whose output is read by others."""
         return self.nodes[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedLaunch:
+    """Launches of a schedule that a device makes as one."""
+
+    main: Launch
+    """Of the operator with most arithmetic."""
+    riders: tuple[Launch, ...]
+    """Of the other operators."""
+    last: Launch
+    """Of the operator whose output is read by others."""
+    kernel: Selection | None
+    """None where the device's profile has no model of it."""
 
 
 class FusedLaunches:
@@ -87,6 +103,17 @@ class FusedLaunches:
             (count, kernel if predictor.is_known(kernel.implementation.name) else None)
             for count, kernel in self._kernels.get(node.name, [()] * (device + 1))[device]
         ]
+
+    def find_in(self, schedule: Schedule) -> list[FusedLaunch]:
+        """Return the fused launches of one run of a plan."""
+        if not self._kernels:
+            return []
+        nodes, found = self._graph.nodes_by_name, []
+        for last, (firsts, kernel) in find_pairs(self._graph, schedule, self.list_choices).items():
+            group = {launch.node: launch for launch in (*reversed(firsts), last)}
+            main = group.pop(self.find_main([nodes[name] for name in group]).name)
+            found.append(FusedLaunch(main=main, riders=tuple(group.values()), last=last, kernel=kernel))
+        return found
 
     def find_whole_us(self, group: FusedGroup, default_us: Floats) -> Floats:
         """Return [device] the latency in us of a whole group.

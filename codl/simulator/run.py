@@ -11,7 +11,6 @@ from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Coherence
 from codl.plan.memory import find_lying_inside
-from codl.plan.pairs import find_pairs
 from codl.plan.places import find_owner
 from codl.plan.residency import HOST, Transfer, step_nodes
 from codl.plan.schedule import Call, Copy, Launch, Map, Meet, Publish, Schedule, Unmap
@@ -20,7 +19,6 @@ from codl.plan.steps import Plan, Step
 from codl.plan.testbed import describe_device
 from codl.plan.timeline import Span
 from codl.simulator.clock import Clock
-from codl.simulator.fused import FusedLaunches
 from codl.simulator.latencies import Latencies, Latency, count_kib
 from codl.simulator.synchronization import find_delays_us, find_synchronization_us
 
@@ -70,7 +68,11 @@ class SimulatedRun:
         self._tallies = [_Tally(device_us=[0.0] * count, queue_us=[0.0] * count) for _ in plan.steps]
         self._inside = _find_lying_inside(self._graph, schedule, arrangement)
         self._fetches, self._reclaimed_us = self._find_fetches()
-        self._riders, self._leaders = self._find_fused(latencies.list_fused(plan.devices))
+        fused = latencies.list_fused(plan.devices).find_in(schedule)
+        self._riders = {rider: one.kernel is not None for one in fused for rider in one.riders}
+        """By rider, whether its device's profile has a model of the fused kernel."""
+        self._leaders = {one.main: (one.last, one.kernel) for one in fused if one.kernel is not None}
+        """By main launch, the last launch and the kernel where the profile has a model of it."""
 
     def run(self) -> Plan:
         """Return the plan with its predictions; the latencies of its slices and fused launches are known."""
@@ -106,27 +108,6 @@ class SimulatedRun:
         return [
             (nodes[last.node], how, devices[last.device], last.region) for last, how in self._leaders.values()
         ]
-
-    def _find_fused(
-        self, fused: FusedLaunches
-    ) -> tuple[dict[Launch, bool], dict[Launch, tuple[Launch, Selection]]]:
-        """Return riders and main launches of the fused launches of this run.
-
-        Riders are mapped to whether a profile has a model of the fused kernel; main launches with such a
-        model to the last launch of the group and the kernel.
-        """
-        riders: dict[Launch, bool] = {}
-        leaders: dict[Launch, tuple[Launch, Selection]] = {}
-        if not fused.groups:
-            return riders, leaders
-        nodes = self._graph.nodes_by_name
-        for last, (firsts, how) in find_pairs(self._graph, self._schedule, fused.list_choices).items():
-            group = {launch.node: launch for launch in (*reversed(firsts), last)}
-            main = fused.find_main([nodes[name] for name in group])
-            riders |= {launch: how is not None for name, launch in group.items() if name != main.name}
-            if how is not None:
-                leaders[group[main.name]] = last, how
-        return riders, leaders
 
     def _enqueue_run(self) -> None:
         """Delay each device while the host enqueues the whole run of the others, where devices signal."""

@@ -5,14 +5,20 @@ from dataclasses import replace
 import pytest
 
 from codl.analysis.explain import explain_plan
+from codl.frontend import load_model
 from codl.ir.boxes import Boxes
 from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_even
 from codl.plan.sharing import Sharing
 from codl.plan.single import plan_single
+from codl.report.folding import fold_parts
+from codl.report.table import list_columns, list_rows
+from codl.session.inspection import inspect_plan
 from tests.arrangements import arrange_alike
 from tests.graphs import host_between, residual_block
 from tests.report.samples import NAMES, PREDICTORS, inspect, measure
+from tests.simulator.profiles import teach_pairs
+from tools.networks import build
 
 GRAPH = residual_block(height=64)
 
@@ -140,3 +146,25 @@ def test_measured_times_stand_beside_predicted_ones() -> None:
     assert found.totals.predicted_us is not None
     assert found.totals.measured_us == pytest.approx(found.totals.predicted_us * 1.25)
     assert found.measured
+
+
+def test_operators_in_the_kernel_of_another_are_named_so_and_have_no_times_of_their_own() -> None:
+    graph = load_model(build("yolov2", size=64).SerializeToString()).graph
+    plan = plan_single(graph, device="left", devices=NAMES)
+    predictors = [teach_pairs(one) for one in PREDICTORS]
+
+    _, bare = inspect_plan(plan, graph, predictors, arrangement=arrange_alike(Sharing.COHERENT, 2))
+    found = measure(bare, factor=1.0)
+    rows = [dict(zip(list_columns(found), row, strict=True)) for row in list_rows(fold_parts(found))]
+
+    riders = [operator for operator in found.operators if operator.in_kernel_of]
+    assert {operator.kind for operator in riders} >= {"Pool2d"}
+    for operator in riders:
+        (row,) = (row for row in rows if row["operator"].split()[1] == operator.name)
+        assert row["operator"].endswith(f" (in {operator.in_kernel_of}'s kernel)")
+        assert (row["left"], row["of total"], row["left measured"]) == ("", "", "")
+        (main,) = (one for one in found.operators if one.name == operator.in_kernel_of)
+        assert main.in_kernel_of is None
+        assert main.measured_us == main.predicted_us
+    kept = [row for row in rows if "kernel)" not in row["operator"]]
+    assert all(row["left"] for row in kept)

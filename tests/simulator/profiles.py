@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from codl.catalog.source import digest_row
+from codl.catalog.table import PAIRS
 from codl.devices.memory import arrange
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Coherence, HostCoherence, Meeting, Neighbour
@@ -65,6 +67,15 @@ def make_predictors(
         neighbours = {other: neighbour for other in names if other != name}
         found.append(Predictor(replace(profile, rows=rows, neighbours=neighbours), info))
     return tuple(found)
+
+
+def teach_pairs(predictor: Predictor) -> Predictor:
+    """Return a predictor that also knows the launches of several nodes, which are slow."""
+    profile = predictor.profile
+    (some, *_) = profile.rows.values()
+    slow = replace(some, model=some.model.scaled({}, 10.0))
+    rows = {row.name: replace(slow, digest=digest_row(row)) for row in PAIRS}
+    return Predictor(profile.with_rows(rows), predictor.info)
 
 
 def arrange_coherently(predictors: tuple[Predictor, ...]) -> Arrangement:

@@ -1,18 +1,14 @@
-"""FusedLaunches that the executor computes in one launch: priced so, sought so, and nowhere else."""
+"""Operators that the executor computes in one launch are priced as one launch, and sought as one."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from codl.catalog.source import digest_row
-from codl.catalog.table import PAIRS
 from codl.executor.fusions import find_fusions
 from codl.frontend import load_model
 from codl.ir.boxes import Boxes
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Concat
-from codl.latency.predictor import Predictor
 from codl.partitioner.even import plan_even
 from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
@@ -26,7 +22,7 @@ from codl.simulator.simulate import price_plan
 from tests.arrangements import arrange_alike
 from tests.graphs import residual_block
 from tests.partitioner.searching import estimate_us, list_cuts
-from tests.simulator.profiles import make_predictors
+from tests.simulator.profiles import make_predictors, teach_pairs
 from tools.networks import build
 
 DEVICES = ("left", "right")
@@ -40,15 +36,6 @@ NETWORKS = ("yolov2", "mobilenet_v2")
 def load(name: str) -> Graph:
     """Return a small network."""
     return load_model(build(name, size=64).SerializeToString()).graph
-
-
-def teach_pairs(predictor: Predictor) -> Predictor:
-    """Return a predictor that also knows the launches of several nodes, which are slow."""
-    profile = predictor.profile
-    (some, *_) = profile.rows.values()
-    slow = replace(some, model=some.model.scaled({}, 10.0))
-    rows = {row.name: replace(slow, digest=digest_row(row)) for row in PAIRS}
-    return Predictor(profile.with_rows(rows), predictor.info)
 
 
 def find_riders(graph: Graph, pairs: FusedLaunches) -> set[str]:

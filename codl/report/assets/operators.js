@@ -17,14 +17,15 @@ function showOperators() {
 function makeRow(operator) {
   const summary = make("summary", { class: "row" },
     make("span", { class: "bracket", "aria-hidden": "true" }, bracket(operator)),
-    make("span", { class: "opname", title: operator.name }, operator.name),
+    make("span", { class: "opname", title: fullName(operator) }, fullName(operator)),
     make("span", { class: "wide" }, operator.kind),
     make("span", { class: "wide soft" }, operator.shape.join("×")),
     make("span", { class: "cut" }, make("b", {}, operator.axis_name || (operator.parts.length ? "–" : "host")), makeTrack(cutPieces(operator))),
     makeTimes(operator),
-    make("span", { class: "number" }, formatTime(operator.measured_us ?? operator.predicted_us)),
-    make("span", { class: "number wide soft" }, formatShare(operator.of_total)));
-  const label = `${operator.name}, ${operator.kind}, ${describeCut(operator)}, ${formatTime(operator.predicted_us)}`;
+    make("span", { class: "number" }, isFused(operator) ? "" : formatTime(operator.measured_us ?? operator.predicted_us)),
+    make("span", { class: "number wide soft" }, isFused(operator) ? "" : formatShare(operator.of_total)));
+  const time = isFused(operator) ? "" : `, ${formatTime(operator.predicted_us)}`;
+  const label = `${fullName(operator)}, ${operator.kind}, ${describeCut(operator)}${time}`;
   summary.setAttribute("aria-label", label);
   const details = make("details", {}, summary);
   details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(makeBody(operator)); });
@@ -33,6 +34,15 @@ function makeRow(operator) {
     operator.parts.length > 1 ? "split" : ""];
   ROWS.set(operator.name, { item, details, summary, operator, words: words.join(" ").toLowerCase() });
   return item;
+}
+
+// The time of such an operator is that of the kernel that computes it, and shown with that kernel's operator.
+function isFused(operator) {
+  return operator.in_kernel_of !== null && !operator.predicted_us;
+}
+
+function fullName(operator) {
+  return operator.in_kernel_of === null ? operator.name : `${operator.name} (in ${operator.in_kernel_of}'s kernel)`;
 }
 
 function bracket(operator) {
@@ -59,7 +69,8 @@ function makeBody(operator) {
     const where = operator.axis === null ? "all of it" : `${operator.axis_name} ${part.begin}:${part.end}`;
     const sure = part.uncertainty ? ` ± ${(part.uncertainty * 100).toFixed(0)} %` : "";
     const measured = part.measured_us ? `, measured ${formatTime(part.measured_us)}` : "";
-    tell(part.device, make("span", {}, `${where}, ${formatTime(part.predicted_us)}${sure}${measured}`), make("br"),
+    const time = isFused(operator) ? `in ${operator.in_kernel_of}'s kernel` : `${formatTime(part.predicted_us)}${sure}${measured}`;
+    tell(part.device, make("span", {}, `${where}, ${time}`), make("br"),
       make("span", { class: "soft" }, `${part.kernel || ""}${part.is_estimated ? ", estimated" : ""}`));
   }
   const twice = operator.parts.reduce((sum, part) => sum + part.share, 0) - 1;
