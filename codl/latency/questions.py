@@ -4,7 +4,7 @@ A launch is described once for all devices whose facts lead to the same descript
 extracted once for all descriptions of one sort.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.joined import find_sort, join_batches, list_described_facts
-from codl.catalog.spec import LaunchBatch
-from codl.ir.graph import Graph
-from codl.ir.regions import OutputBoxes
+from codl.catalog.spec import LaunchBatch, Selection
+from codl.ir.graph import Graph, Node
+from codl.ir.regions import Boxes, OutputBoxes, Region
 from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.epilogues import Epilogues
 from codl.latency.features import extract_features
@@ -83,6 +83,47 @@ def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Se
             for question in group.questions:
                 uncertainties[question] = max(uncertainties[question], doubt)
     return Answers(us=us, memory_us=memory_us, uncertainties=np.array(uncertainties))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Of one launch on a device that works alone."""
+
+    us: float
+    memory_us: float
+    """The part of it that memory limits."""
+
+
+def predict_regions(
+    launches: Sequence[tuple[Node, Mapping[int, Selection], Sequence[Region]]],
+    graph: Graph,
+    predictors: Sequence[Predictor],
+) -> list[dict[tuple[int, Region], Latency]]:
+    """Return by device and region the latency of launches.
+
+    Args:
+        launches: The operator of each, the kernel by device, regions of the operator's output. A kernel may
+            also compute operators before that one.
+        graph: The network.
+        predictors: Of the devices.
+    """
+    found: list[dict[tuple[int, Region], Latency]] = [{} for _ in launches]
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, (_, kernels, _) in enumerate(launches):
+        alike.setdefault(tuple(sorted(kernels)), []).append(place)
+    for devices, places in alike.items():
+        asked = [launches[place] for place in places]
+        nodes, boxes = [node for node, _, _ in asked], [Boxes.of(regions) for _, _, regions in asked]
+        questions = [
+            Question(node=node, out=out, selections=tuple([kernels[device] for device in devices]))
+            for (node, kernels, _), out in zip(asked, OutputBoxes.find_all(nodes, graph, boxes), strict=True)
+        ]
+        answers = answer_questions(questions, graph, [predictors[device] for device in devices])
+        keys = [(place, region) for place in places for region in launches[place][2]]
+        for device, *columns in zip(devices, answers.us.tolist(), answers.memory_us.tolist(), strict=True):
+            for (place, region), us, memory_us in zip(keys, *columns, strict=True):
+                found[place][device, region] = Latency(us=us, memory_us=memory_us)
+    return found
 
 
 def _list_places(questions: Sequence[int], starts: Sequence[int]) -> slice | Ints:

@@ -17,10 +17,9 @@ from codl.catalog.pairs import list_pairs
 from codl.catalog.spec import Selection
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Conv2d
-from codl.ir.regions import Boxes, OutputBoxes, Region
+from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
-from codl.latency.question import Question
-from codl.latency.questions import answer_questions
+from codl.latency.questions import predict_regions
 from codl.plan.pairs import find_pairs
 from codl.plan.schedule import Launch, Schedule
 from codl.simulator.arrays import Flags, Floats
@@ -157,9 +156,9 @@ class FusedLaunches:
             (last, kernels, [region])
             for last, kernels, region in zip(lasts, wanted.values(), regions, strict=True)
         ]
-        found = predict_fused(launches, self._graph, self._predictors)
+        found = predict_regions(launches, self._graph, self._predictors)
         return {
-            (*key, device): latencies[device, region][0]
+            (*key, device): latencies[device, region].us
             for key, kernels, region, latencies in zip(wanted, wanted.values(), regions, found, strict=True)
             for device in kernels
         }
@@ -176,37 +175,6 @@ class FusedLaunches:
         if first is None or first.output in graph.ends or len(graph.consumers[first.output]) > 1:
             return ()
         return [list(list_pairs(node, graph, one.info)) for one in self._predictors]
-
-
-def predict_fused(
-    launches: Sequence[tuple[Node, Mapping[int, Selection], Sequence[Region]]],
-    graph: Graph,
-    predictors: Sequence[Predictor],
-) -> list[dict[tuple[int, Region], tuple[float, float]]]:
-    """Return by device and region the latency in us of fused launches, and the part that memory limits.
-
-    Args:
-        launches: The last operator of each, the fused kernel by device, regions of the last one's output.
-        graph: The network.
-        predictors: Of the devices; each has a model of the kernels.
-    """
-    found: list[dict[tuple[int, Region], tuple[float, float]]] = [{} for _ in launches]
-    alike: dict[tuple[int, ...], list[int]] = {}
-    for place, (_, kernels, _) in enumerate(launches):
-        alike.setdefault(tuple(kernels), []).append(place)
-    for devices, places in alike.items():
-        asked = [launches[place] for place in places]
-        nodes, boxes = [node for node, _, _ in asked], [Boxes.of(regions) for _, _, regions in asked]
-        questions = [
-            Question(node=node, out=out, selections=tuple(kernels.values()))
-            for (node, kernels, _), out in zip(asked, OutputBoxes.find_all(nodes, graph, boxes), strict=True)
-        ]
-        answers = answer_questions(questions, graph, [predictors[device] for device in devices])
-        keys = [(place, region) for place in places for region in launches[place][2]]
-        for device, *columns in zip(devices, answers.us.tolist(), answers.memory_us.tolist(), strict=True):
-            for (place, region), us, memory_us in zip(keys, *columns, strict=True):
-                found[place][device, region] = us, memory_us
-    return found
 
 
 def _count_products(node: Node, graph: Graph) -> int:

@@ -1,6 +1,6 @@
 """Latencies of the slices, copies and transfers of one network; predictors are asked once about each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,23 +8,16 @@ from codl.catalog.rows.copy import COPY_ROW, concat_batches
 from codl.catalog.spec import Selection
 from codl.devices.memory import count_runs
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
-from codl.ir.regions import Boxes, OutputBoxes, Region
+from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
 from codl.latency.profile import KIB
-from codl.latency.question import Question
-from codl.latency.questions import answer_questions
-from codl.simulator.fused import FusedLaunches, predict_fused
+from codl.latency.questions import Latency, predict_regions
+from codl.simulator.fused import FusedLaunches
 from codl.simulator.slices import OperatorClasses, SliceTables
 from codl.simulator.transfers import find_costs
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
-    """Of one launch on a device that works alone."""
-
-    us: float
-    memory_us: float
-    """The part of it that memory limits."""
+_Wanted = dict[object, tuple[Node, dict[int, Selection], dict[Region, None]]]
+"""By class or fused kernel: an operator, what computes it by device, regions of its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +29,13 @@ class Latencies:
     """By device name."""
     tables: SliceTables | None = field(default=None, repr=False)
     """Tables of the same devices, in the same order: what they have is not predicted again."""
-    _slices: dict[tuple[str, int, Region], Latency] = field(default_factory=dict, repr=False)
-    _fused: dict[tuple[str, str, str, Region], Latency] = field(default_factory=dict, repr=False)
+    _launches: dict[tuple[object, str, Region], Latency] = field(default_factory=dict, repr=False)
+    """By class of operators, or name of a last operator and of a fused kernel, then by device and region."""
     _concats: dict[tuple[str, str, Region, frozenset[str]], Latency] = field(default_factory=dict, repr=False)
     _publications: dict[tuple[str, Shape, Region], float] = field(default_factory=dict, repr=False)
     _transfers: dict[tuple[str, str], tuple[float, float, float]] = field(default_factory=dict, repr=False)
-    _launches: dict[tuple[str, ...], FusedLaunches] = field(default_factory=dict, repr=False)
+    _fused: dict[tuple[str, ...], FusedLaunches] = field(default_factory=dict, repr=False)
+    """By the names of a plan's devices."""
 
     def predict_slices(self, slices: Iterable[tuple[Node, str, Region]]) -> None:
         """Predict many slices at once, for `find_slice`: one question for each class of operators.
@@ -49,28 +43,25 @@ class Latencies:
         Args:
             slices: Operators, each with the name of a device and the region that it computes.
         """
-        wanted: dict[int, tuple[Node, dict[str, None], dict[Region, None]]] = {}
+        wanted: _Wanted = {}
         for node, device, region in slices:
-            number = self._classes.find(node)
-            key = device, number, region
-            if key in self._slices:
+            number, place = self._classes.find(node), self._places[device]
+            key = number, device, region
+            if key in self._launches:
                 continue
-            known = None if self.tables is None else self.tables.look_up(node, self._places[device], region)
+            known = None if self.tables is None else self.tables.look_up(node, place, region)
             if known is not None:
-                self._slices[key] = Latency(us=known[0], memory_us=known[1])
+                self._launches[key] = Latency(us=known[0], memory_us=known[1])
                 continue
-            _, devices, regions = wanted.setdefault(number, (node, {}, {}))
-            devices[device] = regions[region] = None
-        alike: dict[frozenset[str], list[int]] = {}
-        for number, (_, devices, _) in wanted.items():
-            alike.setdefault(frozenset(devices), []).append(number)
-        for names, numbers in alike.items():
-            mine = [name for name in self.predictors if name in names]
-            self._ask(mine, [(number, wanted[number][0], list(wanted[number][2])) for number in numbers])
+            _, kernels, regions = wanted.setdefault(number, (node, {}, {}))
+            regions[region] = None
+            if place not in kernels:
+                kernels[place] = self._choose(node, device)
+        self._predict(wanted)
 
     def find_slice(self, node: Node, device: str, region: Region) -> Latency:
         """Return the latency of a slice that `predict_slices` was given."""
-        return self._slices[device, self._classes.find(node), region]
+        return self._launches[self._classes.find(node), device, region]
 
     def predict_fused(self, launches: Iterable[tuple[Node, Selection, str, Region]]) -> None:
         """Predict many fused launches at once, for `find_fused`.
@@ -79,21 +70,25 @@ class Latencies:
             launches: The last operator of each, the fused kernel, the name of the device and the region of
                 the last one's output.
         """
-        wanted: dict[tuple[str, str], tuple[Node, dict[int, Selection], dict[Region, None]]] = {}
+        wanted: _Wanted = {}
         for last, kernel, device, region in launches:
             key = last.name, kernel.implementation.name
-            if (*key, device, region) not in self._fused:
+            if (key, device, region) not in self._launches:
                 _, kernels, regions = wanted.setdefault(key, (last, {}, {}))
                 kernels[self._places[device]], regions[region] = kernel, None
-        names, predictors = list(self.predictors), list(self.predictors.values())
-        asked = [(last, kernels, list(regions)) for last, kernels, regions in wanted.values()]
-        for key, found in zip(wanted, predict_fused(asked, self.graph, predictors), strict=True):
-            for (place, region), (us, memory_us) in found.items():
-                self._fused[*key, names[place], region] = Latency(us=us, memory_us=memory_us)
+        self._predict(wanted)
 
     def find_fused(self, last: Node, kernel: Selection, device: str, region: Region) -> Latency:
         """Return the latency of a fused launch that `predict_fused` was given."""
-        return self._fused[last.name, kernel.implementation.name, device, region]
+        return self._launches[(last.name, kernel.implementation.name), device, region]
+
+    def _predict(self, wanted: _Wanted) -> None:
+        """Predict launches that are not known yet."""
+        names, predictors = list(self.predictors), list(self.predictors.values())
+        asked = [(node, kernels, list(regions)) for node, kernels, regions in wanted.values()]
+        for key, found in zip(wanted, predict_regions(asked, self.graph, predictors), strict=True):
+            for (place, region), latency in found.items():
+                self._launches[key, names[place], region] = latency
 
     def find_concat(self, node: Node, device: str, region: Region, inside: frozenset[str]) -> Latency:
         """Return the latency of a concatenation; inputs ``inside`` lie in its output and are not copied."""
@@ -136,25 +131,10 @@ class Latencies:
         """Return the fused launches of the network on some devices."""
         if self.tables is not None and devices == tuple(self.predictors):
             return self.tables.fused
-        if devices not in self._launches:
+        if devices not in self._fused:
             predictors = [self.predictors[name] for name in devices]
-            self._launches[devices] = FusedLaunches(self.graph, predictors)
-        return self._launches[devices]
-
-    def _ask(self, devices: Sequence[str], wanted: Sequence[tuple[int, Node, Sequence[Region]]]) -> None:
-        """Predict regions of operators, each with the number of its class, on some devices."""
-        predictors, nodes = [self.predictors[name] for name in devices], [node for _, node, _ in wanted]
-        outs = OutputBoxes.find_all(nodes, self.graph, [Boxes.of(regions) for *_, regions in wanted])
-        questions = [
-            Question(node=node, out=out, selections=tuple([self._choose(node, name) for name in devices]))
-            for node, out in zip(nodes, outs, strict=True)
-        ]
-        found = answer_questions(questions, self.graph, predictors)
-        keys = [(number, region) for number, _, regions in wanted for region in regions]
-        for place, name in enumerate(devices):
-            columns = found.us[place].tolist(), found.memory_us[place].tolist()
-            for (number, region), us, memory_us in zip(keys, *columns, strict=True):
-                self._slices[name, number, region] = Latency(us=us, memory_us=memory_us)
+            self._fused[devices] = FusedLaunches(self.graph, predictors)
+        return self._fused[devices]
 
     def _choose(self, node: Node, device: str) -> Selection:
         """Return the kernel that computes an operator on a device."""

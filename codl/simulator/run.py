@@ -10,6 +10,7 @@ from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import Region
 from codl.latency.predictor import Predictor
 from codl.latency.profile import Coherence
+from codl.latency.questions import Latency
 from codl.plan.memory import find_lying_inside
 from codl.plan.places import find_owner
 from codl.plan.residency import HOST, Transfer, step_nodes
@@ -19,7 +20,7 @@ from codl.plan.steps import Plan, Step
 from codl.plan.testbed import describe_device
 from codl.plan.timeline import Span
 from codl.simulator.clock import Clock
-from codl.simulator.latencies import Latencies, Latency, count_kib
+from codl.simulator.latencies import Latencies, count_kib
 from codl.simulator.synchronization import find_delays_us, find_synchronization_us
 
 S = TypeVar("S", bound=Step)
