@@ -1,7 +1,7 @@
 """What else an operator could be: each device alone, each axis cut at many places, priced on its own."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -10,9 +10,11 @@ from codl.devices.memory import count_runs
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.regions import Boxes, Region, find_splittable_axes
 from codl.latency.predictor import Predictor
+from codl.latency.profile import mix_slowdown
 from codl.plan.sharing import Arrangement, Sharing
 from codl.plan.text import axis_name
 from codl.report.inspection import Alternative
+from codl.simulator.contention import read_slowdowns
 
 _AXES = (2, 1, 0)
 _MOVES = {Sharing.MAPPED: ("map", "unmap"), Sharing.COPIED: ("read", "write")}
@@ -94,12 +96,11 @@ def _price(
     alone = np.array([prediction.us for prediction in found])
     busy = np.array([[not part.is_empty for part in parts] for parts in regions])
     slowed = alone.copy()
-    for device, predictor in enumerate(predictors):
-        for other, rival in enumerate(predictors):
-            if other != device:
-                beside = predictor.slow_down(found[device], rival.info.name, found[other].memory_share)
-                factor = np.where(alone[device] > 0, beside / np.maximum(alone[device], 1e-9), 1.0)
-                slowed[device] *= np.where(busy[other], factor, 1.0)
+    slowdowns = read_slowdowns(predictors)
+    for device, other in permutations(range(len(predictors)), 2):
+        shares = found[device].memory_share, found[other].memory_share
+        factor = mix_slowdown(slowdowns[device, other].tolist(), *shares)
+        slowed[device] *= np.where(busy[other] & (alone[device] > 0), factor, 1.0)
     share_us = _price_shares(regions, predictors, arrangement, whole)
     return [
         _describe(way, slowed[:, index].tolist(), predictors, share_us[index], whole)
@@ -169,6 +170,6 @@ def _price_shares(
         size = np.array([float(part.size * FLOAT_BYTES) for part in parts])
         for kind in _MOVES.get(arrangement.mode(device), ()):
             rows = np.array([float(count_runs(part, whole)) for part in parts])
-            us = predictor.predict_sharing(kind, bytes_=size, rows=rows, calls=np.ones(len(parts)))
-            total += np.where(size > 0, us, 0.0)
+            call_us, byte_us, run_us = predictor.find_transfer_us(kind).tolist()
+            total += np.where(size > 0, call_us + byte_us * size + run_us * rows, 0.0)
     return [float(us) for us in total]

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codl.analysis.advice import advise
-from codl.analysis.slices import find_sort
 from codl.catalog.spec import Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
@@ -19,6 +18,7 @@ from codl.ir.ops import HostCall
 from codl.latency.predictor import Predictor
 from codl.report.assessment import Assessment, Bound, Gap, KernelChoice, Layer
 from codl.report.inspection import Inspection
+from codl.simulator.slices import find_class
 
 _GAPS = {
     "repeated": "halos computed twice",
@@ -89,7 +89,7 @@ def list_layers(graph: Graph, predictors: Sequence[Predictor]) -> list[Layer]:
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:
         if not isinstance(node.op, HostCall):
-            alike.setdefault(find_sort(node, graph), []).append(node)
+            alike.setdefault(find_class(node, graph), []).append(node)
     return [
         Layer(
             operators=tuple(node.name for node in nodes),

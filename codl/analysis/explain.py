@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from codl.analysis.alternatives import list_alternatives
-from codl.analysis.slices import Oracle, Predictors, Slice, Slices, find_sort, predict_slices
+from codl.analysis.slices import Oracle, Predictors, Slice, Slices, predict_slices
 from codl.analysis.totals import Singles, find_totals
 from codl.ir.graph import Graph, Node
 from codl.plan.residency import step_nodes
@@ -14,6 +14,7 @@ from codl.plan.text import axis_name
 from codl.plan.timeline import Span
 from codl.report.inspection import Alternative, Inspection, Operator, Part, StepRow
 from codl.simulator.fused import FusedLaunches
+from codl.simulator.slices import find_class
 
 
 def explain_plan(
@@ -79,7 +80,7 @@ def _list_alternatives(
         if not operator.parts:
             continue
         node, chosen = graph.nodes_by_name[operator.name], _find_chosen(operator, found)
-        key = (find_sort(node, graph), chosen)
+        key = (find_class(node, graph), chosen)
         if key not in known:
             known[key] = list_alternatives(node, graph, predictors, arrangement, chosen=chosen)
         listed[operator.name] = known[key]

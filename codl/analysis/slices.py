@@ -10,6 +10,7 @@ from codl.plan.residency import step_nodes
 from codl.plan.shares import Share
 from codl.plan.steps import Host, Plan, Run
 from codl.plan.timeline import Span
+from codl.simulator.slices import find_class
 
 Predictors = Sequence[Predictor | None]
 """By device; None for one without a profile."""
@@ -97,16 +98,10 @@ class Oracle:
 
     def predict(self, node: Node, device: int, region: Region) -> Slice:
         """Return what a region of a node's output takes; nothing is known of a device without a profile."""
-        key = (device, find_sort(node, self.graph), region)
+        key = (device, find_class(node, self.graph), region)
         if key not in self._known:
             self._known[key] = _predict(node, self.graph, region, self.predictors[device])
         return self._known[key]
-
-
-def find_sort(node: Node, graph: Graph) -> object:
-    """Return what nodes have in common of which equal regions take equally long."""
-    operands = tuple((graph.shape(name), name in graph.constants) for name in node.inputs)
-    return node.op, node.epilogue, operands, graph.shape(node.output)
 
 
 def _predict(node: Node, graph: Graph, region: Region, predictor: Predictor | None) -> Slice:

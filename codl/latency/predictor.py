@@ -12,23 +12,16 @@ from codl.catalog.choose import choose
 from codl.catalog.database import EMPTY, KernelDatabase
 from codl.catalog.rows.copy import copy_batch
 from codl.catalog.spec import LaunchBatch, Selection
-from codl.errors import ProfileError
 from codl.ir.boxes import Boxes
 from codl.ir.graph import FLOAT_BYTES, NO_EPILOGUE, Graph, Node, Shape
 from codl.ir.ops import Conv2d, Epilogue
 from codl.latency.epilogues import Epilogues
-from codl.latency.estimate import (
-    STALE_ERROR,
-    estimate_meeting,
-    estimate_row,
-    estimate_sharing,
-)
+from codl.latency.estimate import STALE_ERROR, estimate_meeting, estimate_row, estimate_sharing
 from codl.latency.features import FEATURES, VERSION, Features, extract_features
 from codl.latency.profile import (
     NO_COHERENCE,
     NO_HOST_COHERENCE,
     Coherence,
-    DeviceKey,
     DeviceProfile,
     HostCoherence,
     Meeting,
@@ -81,12 +74,8 @@ class Predictor:
     def __init__(
         self, profile: DeviceProfile, info: DeviceInfo, *, database: KernelDatabase | None = None
     ) -> None:
-        difference = profile.key.find_difference(DeviceKey.of(info))
-        if profile.origin is not Origin.SIMULATED and difference is not None:
-            raise ProfileError(
-                f"profile of {profile.name}: got one for {difference} of {info.name}; "
-                f"run `codl profile --device {info.name}`"
-            )
+        if profile.origin is not Origin.SIMULATED:
+            profile.check_device(info)
         self.profile, self.info, self._database = profile, info, database or EMPTY
         self._estimates: dict[str, RowModel] = {}
 
@@ -207,17 +196,14 @@ class Predictor:
         found = self.predict_launches(Selection(implementation=row, parameters={}), (batch,))
         return np.where(boxes.is_empty, 0.0, found.us)
 
-    def predict_sharing(self, kind: str, *, bytes_: Times, rows: Times, calls: Times) -> Times:
-        """Return the times [count] of making regions seen.
+    def find_transfer_us(self, *kinds: str) -> Times:
+        """Return [3] what a call, a byte and a run of neighbouring bytes take in us, over kinds of transfers.
 
         Args:
-            kind: `read` (device to host), `write` (host to device), `map` or `unmap`.
-            bytes_: Bytes of each region.
-            rows: Runs of neighbouring bytes in each region.
-            calls: Driver calls for each region.
+            kinds: `read` (device to host), `write` (host to device), `map` or `unmap`.
         """
-        model = self.profile.sharing.get(kind) or estimate_sharing(self.profile)
-        return model.predict_us(("bytes", "rows", "calls"), np.stack([bytes_, rows, calls], axis=1))
+        models = [self.profile.sharing.get(kind) or estimate_sharing(self.profile) for kind in kinds]
+        return np.asarray(np.sum([model.align(("calls", "bytes", "rows")) for model in models], axis=0))
 
     def find_meeting(self, other: str, *, is_signalled: bool = False) -> Meeting:
         """Return the cost of synchronizing with another device; estimated where it was never measured.
@@ -255,23 +241,6 @@ class Predictor:
         """What memory costs that the host uses as well; nothing where it was not measured."""
         known = [one.host for one in self.profile.neighbours.values() if one.host is not None]
         return max(known, key=lambda one: one.input_us + one.output_us, default=NO_HOST_COHERENCE)
-
-    def slow_down(self, prediction: Prediction, other: str, other_memory_share: Times | None = None) -> Times:
-        """Return a prediction's times [count] while another device works too.
-
-        Args:
-            prediction: What this device takes alone.
-            other: Name of the other device; one it was never measured with disturbs nothing.
-            other_memory_share: What the other's work is like; the same as this device's by default.
-        """
-        neighbour = self.profile.neighbours.get(other)
-        if neighbour is None:
-            return prediction.us
-        own = np.stack([1 - prediction.memory_share, prediction.memory_share])
-        theirs = prediction.memory_share if other_memory_share is None else other_memory_share
-        mix = np.stack([1 - theirs, theirs])
-        slowdown = np.einsum("ic,ij,jc->c", own, np.asarray(neighbour.slowdown), mix)
-        return np.asarray(prediction.us * slowdown)
 
 
 def count_constant_bytes(graph: Graph) -> float:

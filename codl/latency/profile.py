@@ -5,9 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from codl.catalog.source import digest_row
 from codl.catalog.table import IMPLEMENTATIONS, PAIRS
+from codl.errors import ProfileError
 from codl.latency.features import VERSION
 from codl.latency.linear import LinearModel
 from codl.machine import DeviceInfo
@@ -16,6 +21,7 @@ COMPUTE, MEMORY = "compute", "memory"
 """The two reference kernels; also the two kinds of work that neighbours slow down differently."""
 Slowdown = tuple[tuple[float, float], tuple[float, float]]
 """[own work][the neighbour's work], each compute-bound or memory-bound: time together over time alone."""
+Share = TypeVar("Share", float, npt.NDArray[np.float64])
 KIB = 1024
 _STEADY = 10
 """Medians that the slowest but one in twenty of undisturbed meetings takes at most."""
@@ -43,6 +49,19 @@ class Origin(StrEnum):
     """From the reference kernels alone: no kernel was measured."""
     SIMULATED = "simulated"
     """From printed figures of a device that is not here."""
+
+
+def mix_slowdown(slowdown: Slowdown, own: Share, other: Share) -> Share:
+    """Return by what factor a device is slower while another one works.
+
+    Args:
+        slowdown: What the other one does to it.
+        own: Share of the device's own work that memory limits, in [0, 1].
+        other: The same of the other one's work.
+    """
+    (neither, others), (mine, both) = slowdown
+    free = 1 - other
+    return (1 - own) * (neither * free + others * other) + own * (mine * free + both * other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +268,19 @@ class DeviceProfile:
             *(sorted(table.items()) for table in (self.rows, self.sharing, self.neighbours)),
         )
         return hashlib.sha256(repr(told).encode()).hexdigest()
+
+    def check_device(self, info: DeviceInfo) -> None:
+        """Raise an error when the profile is of another device or driver, or return silently.
+
+        Raises:
+            ProfileError: It is; the message names the fact and the command that helps.
+        """
+        difference = self.key.find_difference(DeviceKey.of(info))
+        if difference is not None:
+            raise ProfileError(
+                f"profile of {self.name}: got one for {difference} of {info.name}; "
+                f"run `codl profile --device {info.name}`"
+            )
 
     def find_stale(self) -> tuple[str, ...]:
         """Return the kernels of the catalog without a latency model, or with one of another source.

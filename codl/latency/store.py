@@ -11,7 +11,7 @@ from codl.errors import ProfileError
 from codl.latency.features import MEMORY_FEATURES
 from codl.latency.files import PROFILE_FILE, load_profile
 from codl.latency.linear import LinearModel
-from codl.latency.profile import COMPUTE, MEMORY, DeviceKey, DeviceProfile, Origin
+from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Origin
 from codl.machine import DeviceInfo, DeviceKind
 
 SIMULATED = "simulated"
@@ -42,7 +42,7 @@ def find_profile(info: DeviceInfo) -> DeviceProfile | None:
     if not user_path(info).exists():
         return None
     own = load_profile(user_path(info))
-    check_device(own, info)
+    own.check_device(info)
     return own
 
 
@@ -80,20 +80,6 @@ def find_profile_named(name: str) -> DeviceProfile | None:
         if named:
             return max(named, key=lambda profile: (profile.info.vector_width, profile.date))
     return None
-
-
-def check_device(profile: DeviceProfile, info: DeviceInfo) -> None:
-    """Raise an error when a profile is of another device or driver, or return silently.
-
-    Raises:
-        ProfileError: It is; the message names the fact and the command to mend it.
-    """
-    difference = profile.key.find_difference(DeviceKey.of(info))
-    if difference is not None:
-        raise ProfileError(
-            f"profile of {profile.name}: got one for {difference} of {info.name}; "
-            f"run `codl profile --device {info.name}`"
-        )
 
 
 def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:

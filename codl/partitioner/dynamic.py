@@ -16,10 +16,9 @@ from itertools import accumulate, permutations
 
 import numpy as np
 
-from codl.ir.graph import Graph
 from codl.partitioner.candidates import NO_LIMITS, Candidates, Limits, list_candidates
 from codl.partitioner.chains import ChainBatch, Reading
-from codl.partitioner.order import Unit
+from codl.partitioner.enumeration import ChainEnumeration
 from codl.partitioner.search_state import Choice, Origin, SearchStates, Slots
 from codl.simulator.arrays import Floats, Ints
 from codl.simulator.transfers import TensorSizes, TransferCosts
@@ -52,41 +51,19 @@ class _Arrivals:
     """[device + 1, way] When each device is done; at the last place, when the host goes on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Transfers:
-    """What candidates have to be sent."""
-
-    awaited: Ints
-    """[candidate, state] Set of devices that the host waits for first."""
-    host_us: Floats
-    """[candidate, state] Time of the host."""
-    queue_us: Floats
-    """[device, candidate, state] Time of the devices' queues."""
-
-
 class DynamicProgram:
     """Finds the fastest ways through a network.
 
     Args:
-        graph: The network.
-        order: Its units in the order in which they are decided.
-        tensors: Tensors of devices with the positions of their operator and of their last reader, in order.
+        finder: Enumerates the network's chains.
         costs: Of transfers and synchronizations.
         beam: States kept at a position, in each of two beams.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        order: Sequence[Unit],
-        tensors: Sequence[tuple[str, int, int]],
-        costs: TransferCosts,
-        *,
-        beam: int = BEAM,
-    ) -> None:
-        self._graph, self._order, self._costs, self._beam = graph, tuple(order), costs, beam
-        self._sizes = TensorSizes(graph)
-        self.slots = Slots(tensors, self._sizes.numbers, positions=len(order), devices=costs.count)
+    def __init__(self, finder: ChainEnumeration, costs: TransferCosts, *, beam: int) -> None:
+        self._graph, self._order, self._costs, self._beam = finder.graph, finder.order, costs, beam
+        self._sizes, tensors = TensorSizes(finder.graph), finder.list_tensors()
+        self.slots = Slots(tensors, self._sizes.numbers, positions=len(finder.order), devices=costs.count)
         self._sources, self._readers = (
             np.array([*permutations(range(costs.count), 2)], np.int64).reshape(-1, 2).T
         )
@@ -158,16 +135,16 @@ class DynamicProgram:
         ends, count = candidates.parts[position], len(states.host_us)
         parts = list(ends.values())
         part = slice(parts[0].start, parts[-1].stop)
-        sums = self._find_transfers(states, candidates, position, part)
-        host_us = states.ends_us[np.arange(count), sums.awaited] + sums.host_us
-        load = (candidates.busy_us[part] + candidates.input_us[part]).T[:, :, None] + sums.queue_us
+        awaited, sent_us, queue_us = self._find_transfers(states, candidates, position, part)
+        host_us = states.ends_us[np.arange(count), awaited] + sent_us
+        load = (candidates.busy_us[part] + candidates.input_us[part]).T[:, :, None] + queue_us
         times_us = np.empty((self._costs.count + 1, *host_us.shape))
         late_us = np.where(load > 0, load, -np.inf)
         np.maximum(states.clock_us[:, None, :] + load, host_us + late_us, out=times_us[:-1])
         times_us[-1] = host_us
         steps = np.empty((4, *host_us.shape), np.int64)
         steps[0], steps[1] = np.arange(part.start, part.stop)[:, None], np.arange(count)
-        steps[2] = sums.awaited
+        steps[2] = awaited
         steps[3] = candidates.is_live[part] @ states.marks.T + candidates.marks[part, None]
         found = {}
         for last, one in ends.items():
@@ -181,16 +158,18 @@ class DynamicProgram:
 
     def _find_input_us(self, name: str, reading: Reading) -> Floats:
         """Return [candidate, device] what it takes queues in us to be sent a tensor that the host has."""
-        number, sizes, costs = self._sizes.numbers[name], self._sizes, self._costs.queue_us[-1]
-        parts = np.maximum(reading.high - reading.low, 0) / sizes.lengths[number, reading.axis]
-        runs = sizes.runs[number] if reading.axis == 1 else 1.0
-        us = costs[:, 0] + parts * sizes.bytes_[number] * costs[:, 1] + runs * costs[:, 2]
-        return np.where(parts > 0, us, 0.0)
+        lengths = np.maximum(reading.high - reading.low, 0)
+        return self._sizes.price(self._costs.queue_us[-1], self._sizes.numbers[name], reading.axis, lengths)
 
     def _find_transfers(
         self, states: SearchStates, candidates: Candidates, position: int, part: slice
-    ) -> _Transfers:
-        """Return what the candidates ``part`` of a position have to be sent that other devices have."""
+    ) -> tuple[Ints, Floats, Floats]:
+        """Return what it takes to send the candidates ``part`` of a position what other devices have.
+
+        Returns:
+            [candidate, state] The set of devices that the host waits for first; [candidate, state] time of
+            the host in us; [device, candidate, state] time of the devices' queues in us.
+        """
         costs, sizes, slots = self._costs, self._sizes, self.slots
         shape = part.stop - part.start, len(states.host_us)
         host_us, queue_us = np.zeros(shape), np.zeros((costs.count, *shape))
@@ -226,7 +205,7 @@ class DynamicProgram:
                         call, byte, run = us[source, reader].tolist()
                         each = (call + bytes_[pair] * byte + runs * run) * is_sent[pair]
                         np.add(sums, each.sum(axis=0), out=sums)
-        return _Transfers(awaited=awaited, host_us=host_us, queue_us=queue_us)
+        return awaited, host_us, queue_us
 
     def _select(self, arrivals: Sequence[_Arrivals], candidates: Candidates) -> SearchStates:
         """Return the states that are kept at a position: those of both beams, equal ones once."""
@@ -294,11 +273,8 @@ class DynamicProgram:
         for name in self._graph.outputs:
             if name in slots.columns:
                 facts, number = states.facts[state, slots.columns[name]], sizes.numbers[name]
-                parts = (facts[slots.high] - facts[slots.low]) / sizes.lengths[number, facts[0]]
-                runs = sizes.runs[number] if facts[0] == 1 else 1.0
-                output = costs.output_us
-                us = output[:, 0] + parts * sizes.bytes_[number] * output[:, 1] + runs * output[:, 2]
-                end_us += float(us[parts > 0].sum())
+                lengths = facts[slots.high] - facts[slots.low]
+                end_us += float(sizes.price(costs.output_us, number, facts[0], lengths).sum())
         return end_us
 
 

@@ -39,10 +39,10 @@ class ChainEnumeration:
     def __init__(
         self, tables: SliceTables, order: Sequence[Unit], arrangement: Arrangement, *, most: int
     ) -> None:
-        self._tables, self._order, self._most = tables, tuple(order), most
-        self._graph = tables.graph
+        self._tables, self.order, self.most = tables, tuple(order), most
+        self.graph = tables.graph
         self._place = {node.name: index for index, unit in enumerate(order) for node in unit.nodes}
-        self._last_read = _find_last_reads(self._graph, self._place)
+        self._last_read = _find_last_reads(self.graph, self._place)
         self._contention = Contention(tables.predictors)
         self._fused, self._special = tables.fused, SpecialCosts(tables, self._place, arrangement)
         self._count = len(tables.predictors)
@@ -61,7 +61,7 @@ class ChainEnumeration:
         found: list[tuple[int, ChainBatch]] = []
         shares = {chain.ends: list_shares(*chain.ends, self._count)[:, 1] for chain in chains}
         sums = np.zeros((sum(one.count for one in chains), self._count, 2))
-        for back in range(self._most):
+        for back in range(self.most):
             entries = [self._enter(chain, chain.last - back) for chain in chains]
             chains, sums = keep(chains, sums, [entry is not None for entry in entries])
             if not chains:
@@ -97,8 +97,8 @@ class ChainEnumeration:
 
     def make_single(self, position: int) -> ChainBatch:
         """Return the candidates that run one operator whole: one for each device."""
-        node = self._order[position].nodes[0]
-        return make_single(self._graph, (node,), position, self.find_single_us(position))
+        node = self.order[position].nodes[0]
+        return make_single(self.graph, (node,), position, self.find_single_us(position))
 
     def list_fused(self) -> dict[int, list[ChainBatch]]:
         """Return by position of its first operator each fused group as candidates: one for each device."""
@@ -113,18 +113,18 @@ class ChainEnumeration:
                 for whole in [self._tables.find(node).whole]
             ]
             alone_us = self._fused.find_whole_us(group, np.sum(wholes, axis=0)[:, 0])
-            found.setdefault(place, []).append(make_single(self._graph, group.nodes, place, alone_us))
+            found.setdefault(place, []).append(make_single(self.graph, group.nodes, place, alone_us))
         return found
 
     def find_single_us(self, position: int) -> Floats:
         """Return [device] the latency in us of the whole operator at a position."""
-        return self._tables.find(self._order[position].nodes[0]).whole[:, 0]
+        return self._tables.find(self.order[position].nodes[0]).whole[:, 0]
 
     def list_tensors(self) -> list[tuple[str, int, int]]:
         """Return the tensors of devices, in order, with the positions of their operator and last reader."""
         return [
             (node.output, place, self._last_read.get(node.output, -1))
-            for place, unit in enumerate(self._order)
+            for place, unit in enumerate(self.order)
             if not unit.is_host
             for node in unit.nodes
         ]
@@ -132,7 +132,7 @@ class ChainEnumeration:
     @cached_property
     def _operators(self) -> list[Operator | None]:
         """By position, nodes with kernels; None for the host's."""
-        return [None if unit.is_host else self._describe(unit.nodes[0]) for unit in self._order]
+        return [None if unit.is_host else self._describe(unit.nodes[0]) for unit in self.order]
 
     @cached_property
     def _lookup(self) -> SliceLookup:
@@ -146,9 +146,9 @@ class ChainEnumeration:
             found=found,
             alone_us=found.whole[:, 0].tolist(),
             inputs=[
-                (name, place) for place, name in enumerate(node.inputs) if name not in self._graph.constants
+                (name, place) for place, name in enumerate(node.inputs) if name not in self.graph.constants
             ],
-            readers=frozenset(reader.name for reader in self._graph.consumers[node.output]),
+            readers=frozenset(reader.name for reader in self.graph.consumers[node.output]),
             last_read=self._last_read.get(node.output, -1),
             is_changed=self._special.changes(node),
         )
@@ -158,7 +158,7 @@ class ChainEnumeration:
         for last, operator in enumerate(self._operators):
             for axis, table in {} if operator is None else operator.found.axes.items():
                 if axes is None or axis in axes:
-                    ends = table.length, table.granule
+                    ends = table.grid.length, table.grid.granule
                     count = len(list_shares(*ends, self._count))
                     if count:
                         yield GrowingChain(last, axis, ends, count, alone_us=[0.0] * self._count)
@@ -176,19 +176,19 @@ class ChainEnumeration:
         extra = []
         is_published = operator.last_read > chain.last
         if is_published:
-            cut = chain.ends, self._count, table.length, table.granule
+            cut = chain.ends, self._count, table.grid.length, table.grid.granule
             chain.bounds[name] = cut_axis(*cut)
             mine = Reading(chain.axis, *list_intervals(*cut))
             if need is None:
                 need = mine
             else:
                 need = need.join(mine)
-                extra.append(self._special.publish(operator.found.size_bytes, table.length, need, mine))
+                extra.append(self._special.publish(operator.found.size_bytes, table.grid.length, need, mine))
         if need is None:
             return None
         low, high = need.low, need.high
         if need.axis == WHOLE:
-            low, high = np.zeros_like(low), np.where(high > low, table.length, 0)
+            low, high = np.zeros_like(low), np.where(high > low, table.grid.length, 0)
         if not is_published and name in chain.copies:
             extra.append(chain.copies.pop(name))
         return NextOperator(chain, operator, table, is_published, low, high, extra)

@@ -52,35 +52,29 @@ def plan_even(
     if max_chain_length < 1:
         raise PlanError(f"max_chain_length: got {max_chain_length}, expected at least 1")
     count_repeated = lru_cache(maxsize=4)(partial(_count_repeated, graph=graph, shares=shares))
-    steps: list[Step] = []
-    chain: list[Node] = []
-    chain_axis = -1
+    groups: list[tuple[int | None, tuple[Node, ...]]] = []
+    """Chains with the axis along which they are cut; None for operators that are not cut, each alone."""
     for node in graph.nodes:
-        if isinstance(node.op, HostCall):
-            if chain:
-                steps.append(_make_chain(chain, chain_axis, graph, shares))
-                chain = []
-            steps.extend(plan_host(node, graph))
-            continue
-        axis = _choose_axis(node, graph, axes, len(devices))
-        joins = (
-            chain
+        axis = None if isinstance(node.op, HostCall) else _choose_axis(node, graph, axes, len(devices))
+        chain_axis, chain = groups[-1] if groups else (None, ())
+        if (
+            axis is not None
             and axis == chain_axis
             and len(chain) < max_chain_length
             and any(member.output in node.inputs for member in chain)
-            and count_repeated((*chain, node), axis) - count_repeated(tuple(chain), axis)
-            <= _SYNCHRONIZATION_WORK
-        )
-        if not joins and chain:
-            steps.append(_make_chain(chain, chain_axis, graph, shares))
-            chain = []
-        if axis is None:
-            steps.append(Run(node=node.name, device=devices[shares.index(max(shares))]))
-            continue
-        chain.append(node)
-        chain_axis = axis
-    if chain:
-        steps.append(_make_chain(chain, chain_axis, graph, shares))
+            and count_repeated((*chain, node), axis) - count_repeated(chain, axis) <= _SYNCHRONIZATION_WORK
+        ):
+            groups[-1] = axis, (*chain, node)
+        else:
+            groups.append((axis, (node,)))
+    steps: list[Step] = []
+    for axis, chain in groups:
+        if axis is not None:
+            steps.append(_make_chain(chain, axis, graph, shares))
+        elif isinstance(chain[0].op, HostCall):
+            steps += plan_host(chain[0], graph)
+        else:
+            steps.append(Run(node=chain[0].name, device=devices[shares.index(max(shares))]))
     return Plan(devices=tuple(devices), steps=tuple(steps), planner="even", fingerprint=graph.fingerprint)
 
 

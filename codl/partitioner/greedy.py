@@ -12,10 +12,9 @@ from math import prod
 
 import numpy as np
 
-from codl.ir.graph import FLOAT_BYTES, Graph
+from codl.ir.graph import FLOAT_BYTES
 from codl.partitioner.chains import ChainBatch
 from codl.partitioner.enumeration import ChainEnumeration
-from codl.partitioner.order import Unit
 from codl.partitioner.search_state import Choice
 from codl.simulator.arrays import Floats, list_parts
 from codl.simulator.cut_grid import WHOLE
@@ -40,16 +39,12 @@ class GreedyChains:
     """Finds a base plan and joins its operators to chains.
 
     Args:
-        graph: The network.
-        order: Its units in the order in which they are decided.
         finder: What chains cost.
         costs: Of transfers and synchronizations.
     """
 
-    def __init__(
-        self, graph: Graph, order: Sequence[Unit], finder: ChainEnumeration, costs: TransferCosts
-    ) -> None:
-        self._graph, self._order, self._finder, self._transfers = graph, tuple(order), finder, costs
+    def __init__(self, finder: ChainEnumeration, costs: TransferCosts) -> None:
+        self._finder, self._transfers = finder, costs
         self._devices = costs.count
         self._synchronization_us = float(costs.synchronization_us[-1])
         self._each_us: list[list[list[float]]] = (costs.host_us + costs.queue_us).tolist()
@@ -58,7 +53,7 @@ class GreedyChains:
         """What `_find_costs` has returned."""
         self._homes = [
             -1 if unit.is_host else int(np.argmin(finder.find_single_us(place)))
-            for place, unit in enumerate(order)
+            for place, unit in enumerate(finder.order)
         ]
         """By position, the device that is fastest alone, which has what others have to be sent."""
 
@@ -176,7 +171,7 @@ class GreedyChains:
         known = self._known.get(key)
         if known is not None:
             return known
-        shape = self._graph.shape(tensor)
+        shape = self._finder.graph.shape(tensor)
         length = 1 if axis == WHOLE else shape[axis]
         size = prod(shape)
         runs = size / shape[1] if len(shape) == 4 and axis == 1 else 1.0

@@ -145,11 +145,8 @@ class Planner:
         """Return a search; greedy chains overrate coherence, as they take all tensors to be elsewhere."""
         costs = find_transfer_costs(self.predictors, self.arrangement, counts_coherence=counts_coherence)
         return Search(
-            graph=self.graph,
-            order=self._order,
             finder=ChainEnumeration(self._tables, self._order, self.arrangement, most=self.max_chain_length),
             costs=costs,
-            most=self.max_chain_length,
             axes=self.axes,
             beam=self.beam,
         )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codl.latency.predictor import Predictor
+from codl.latency.profile import mix_slowdown
 from codl.plan.timeline import HOST_TRACK, Span
 from codl.simulator.contention import read_slowdowns
 
@@ -175,11 +176,8 @@ class Clock:
     def _find_slowdown(self, device: int) -> float:
         """Return by what factor a device is slower for what the others do at the moment."""
         factor, own = 1.0, self._queues[device][0].memory_share
-        for other, ((calm, mixed), (disturbed, both)) in self._slowdowns[device]:
+        for other, slowdown in self._slowdowns[device]:
             queue = self._queues[other]
             if queue:
-                theirs = queue[0].memory_share
-                factor *= (1 - own) * (calm * (1 - theirs) + mixed * theirs) + own * (
-                    disturbed * (1 - theirs) + both * theirs
-                )
+                factor *= mix_slowdown(slowdown, own, queue[0].memory_share)
         return factor

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 
 from codl.latency.predictor import Predictor
+from codl.latency.profile import mix_slowdown
 from codl.simulator.arrays import Floats
 
 
@@ -32,12 +33,9 @@ class Contention:
         if not self._has_any.any():
             return slowed
         bound = np.minimum(sums[:, :, 1] / np.maximum(alone, 1e-9), 1.0)
-        free = 1 - bound
         for one, other in product(range(self._count), repeat=2):
             if self._has_any[one, other]:
-                (calm, mixed), (disturbed, both) = self._slowdowns[one, other].tolist()
-                slow = free[:, one] * (calm * free[:, other] + mixed * bound[:, other])
-                slow += bound[:, one] * (disturbed * free[:, other] + both * bound[:, other])
+                slow = mix_slowdown(self._slowdowns[one, other].tolist(), bound[:, one], bound[:, other])
                 slowed[:, one] *= np.where(alone[:, other] > 0, slow, 1.0)
         if self._count > 2:
             return slowed

@@ -1,6 +1,6 @@
 """What slices of an operator read of its inputs, for every position along each axis that may be cut."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,18 +32,12 @@ _WHOLE_NEED = Need(low=None, high=None, is_exact=True)
 _NO_INTERVAL = Need(low=None, high=None, is_exact=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeNeeds:
-    """What one operator and its slices read."""
+def find_needs(
+    node: Node, grids: Sequence[CutGrid], out: OutputBoxes, graph: Graph
+) -> tuple[tuple[Region, ...], dict[int, tuple[Need, ...]]]:
+    """Return what an operator reads of each input, and, by axis, what slices read of each input.
 
-    reads: tuple[Region, ...]
-    """By input, what the whole operator reads of it."""
-    axes: Mapping[int, tuple[Need, ...]]
-    """Axis along which a cut saves work -> by input, constants included, what slices read of it."""
-
-
-def find_needs(node: Node, grids: Sequence[CutGrid], out: OutputBoxes, graph: Graph) -> NodeNeeds:
-    """Return what an operator and its slices read, along each axis where a slice reads or computes less.
+    Axes along which a cut saves no work are left out.
 
     Args:
         node: The operator.
@@ -79,7 +73,7 @@ def find_needs(node: Node, grids: Sequence[CutGrid], out: OutputBoxes, graph: Gr
                 else _find_need(node, grid, boxes, one, graph.shape(name))
                 for name, one, boxes in zip(node.inputs, varying, out.needs, strict=True)
             )
-    return NodeNeeds(reads=tuple(reads), axes=axes)
+    return tuple(reads), axes
 
 
 def _find_need(

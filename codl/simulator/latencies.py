@@ -14,7 +14,6 @@ from codl.latency.profile import KIB
 from codl.latency.questions import Latency, predict_regions
 from codl.simulator.fused import FusedLaunches
 from codl.simulator.slices import OperatorClasses, SliceTables
-from codl.simulator.transfers import find_costs
 
 _Wanted = dict[object, tuple[Node, dict[int, Selection], dict[Region, None]]]
 """By class or fused kernel: an operator, what computes it by device, regions of its output."""
@@ -121,7 +120,7 @@ class Latencies:
         """Return what it takes in us to `read`, `write`, `map` or `unmap` a region of a tensor."""
         key = predictor.info.name, kind
         if key not in self._transfers:
-            call, byte, row = find_costs(predictor, (kind,)).tolist()
+            call, byte, row = predictor.find_transfer_us(kind).tolist()
             self._transfers[key] = call, byte, row
         call, byte, row = self._transfers[key]
         runs = count_runs(region, Region.whole(self.graph.shape(tensor)))

@@ -3,11 +3,10 @@
 All predictions of a network are made together, when a table is first asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,14 @@ from codl.simulator.fused import FusedLaunches
 from codl.simulator.input_needs import Need, find_needs
 
 
+def find_class(node: Node, graph: Graph) -> Hashable:
+    """Return what the operators of a class have in common: equal slices of them take equally long."""
+    operands = tuple((graph.shape(name), name in graph.constants) for name in node.inputs)
+    return node.op, node.epilogue, operands, graph.shape(node.output)
+
+
 class OperatorClasses:
-    """Classes of operators: equal slices of the operators of one class take equally long.
+    """Numbers of the classes of operators of a network.
 
     Args:
         graph: The network.
@@ -33,15 +38,14 @@ class OperatorClasses:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._numbers: dict[Any, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._by_name: dict[str, int] = {}
 
     def find(self, node: Node) -> int:
-        """Return the number of a node's class: operators with equal attributes, epilogue and shapes."""
+        """Return the number of a node's class."""
         number = self._by_name.get(node.name)
         if number is None:
-            operands = tuple((self._graph.shape(name), name in self._graph.constants) for name in node.inputs)
-            key = node.op, node.epilogue, operands, self._graph.shape(node.output)
+            key = find_class(node, self._graph)
             number = self._by_name[node.name] = self._numbers.setdefault(key, len(self._numbers))
         return number
 
@@ -56,16 +60,6 @@ class AxisTable:
     position of the grid, then of those from each position to the end."""
     needs: tuple[Need, ...]
     """By input, constants included, what slices read."""
-
-    @property
-    def length(self) -> int:
-        """Of the axis."""
-        return self.grid.length
-
-    @property
-    def granule(self) -> int:
-        """Positions that kernels compute at once."""
-        return self.grid.granule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +139,7 @@ class SliceTables:
             return None
         low, high = region.begin[cut[0]], region.end[cut[0]]
         index = known.grid.find_index(low or high)
-        if index is None or (low and high < known.length):
+        if index is None or (low and high < known.grid.length):
             return None
         us, memory_us = known.predicted[device, index + (len(known.grid.positions) if low else 0)].tolist()
         return us, memory_us
@@ -187,21 +181,21 @@ class SliceTables:
         whole[:, [isinstance(node.op, Concat) for node in nodes]] = 0.0
         tables = []
         for place, (node, start) in enumerate(zip(nodes, starts.tolist(), strict=False)):
-            needs = find_needs(node, grids[place], outs[place], graph)
+            reads, needs = find_needs(node, grids[place], outs[place], graph)
             axes = {
                 grid.axis: AxisTable(
                     grid=grid,
                     predicted=values[:, start + grid.heads.start : start + grid.tails.stop],
-                    needs=needs.axes[grid.axis],
+                    needs=needs[grid.axis],
                 )
                 for grid in grids[place]
-                if grid.axis in needs.axes
+                if grid.axis in needs
             }
             table = NodeTable(
                 whole=whole[:, place],
                 apart=apart[:, place],
                 axes=axes,
-                reads=needs.reads,
+                reads=reads,
                 size_bytes=prod(shapes[place]) * FLOAT_BYTES,
                 uncertainty=float(found.uncertainties[place]),
                 selections=chosen[place],

@@ -88,17 +88,17 @@ def find_transfer_costs(
             is_mapped = not is_copied and source < count and Sharing.MAPPED in modes
             for end, mode in zip(ends, modes, strict=True):
                 if is_mapped or (is_copied and mode is Sharing.MAPPED):
-                    host[source, destination] += find_costs(predictors[end], ("map", "unmap"))
+                    host[source, destination] += predictors[end].find_transfer_us("map", "unmap")
                     held[source, destination, end] = True
                 if mode is Sharing.COPIED and end == destination:
-                    queue[source, destination] += find_costs(predictors[end], ("write",))
+                    queue[source, destination] += predictors[end].find_transfer_us("write")
                 elif mode is Sharing.COPIED:
-                    host[source, destination] += find_costs(predictors[end], ("read",))
+                    host[source, destination] += predictors[end].find_transfer_us("read")
     output_us = np.zeros((count, 3))
     for index, (predictor, mode) in enumerate(zip(predictors, arrangement.modes, strict=True)):
         if mode is not Sharing.COHERENT:
             kinds = ("read",) if mode is Sharing.COPIED else ("map", "unmap")
-            output_us[index] = find_costs(predictor, kinds)
+            output_us[index] = predictor.find_transfer_us(*kinds)
         elif counts_coherence:
             output_us[index, 1] = predictor.host_coherence.output_us / KIB
     synchronization_us = ending_us = _find_by_set(predictors)
@@ -145,17 +145,6 @@ def _find_coherence_us(
     return (fetch_us + writer.find_coherence(reader.profile.name).reclaim_us) / KIB
 
 
-def find_costs(predictor: Predictor, kinds: Sequence[str]) -> Floats:
-    """Return [3] the sums over kinds of transfers of what a call, a byte and a run of bytes cost, in us."""
-    unit = np.eye(3)
-    return np.asarray(
-        sum(
-            predictor.predict_sharing(kind, calls=unit[:, 0], bytes_=unit[:, 1], rows=unit[:, 2])
-            for kind in kinds
-        )
-    )
-
-
 class TensorSizes:
     """Sizes of the tensors of a network; they are numbered, and number 0 stands for no tensor.
 
@@ -179,3 +168,17 @@ class TensorSizes:
         channels = [shape[1] if len(shape) == 4 and shape[1] else 0 for shape in shapes]
         self.runs: Floats = np.where(channels, counts / np.maximum(channels, 1), 1.0)
         """[tensor] Runs of neighbouring bytes in a part that was cut between channels."""
+
+    def price(self, costs: Floats, number: int, axis: int, lengths: Ints) -> Floats:
+        """Return [..., device] what transfers of parts of a tensor take in us; nothing for empty parts.
+
+        Args:
+            costs: [device, 3] As in `TransferCosts`.
+            number: Of the tensor.
+            axis: Along which it is cut.
+            lengths: [..., device] Of the parts along that axis.
+        """
+        parts = lengths / self.lengths[number, axis]
+        runs = self.runs[number] if axis == 1 else 1.0
+        us = costs[:, 0] + parts * self.bytes_[number] * costs[:, 1] + runs * costs[:, 2]
+        return np.where(parts > 0, us, 0.0)

@@ -143,10 +143,7 @@ def test_costs_that_were_not_measured_are_estimated() -> None:
     predictor = Predictor(profile, INFO)
 
     meeting = predictor.find_meeting("stranger")
-    one, many = (
-        predictor.predict_sharing("map", bytes_=ONE * 1e5 * count, rows=ONE, calls=ONE)[0]
-        for count in (1, 100)
-    )
+    one, many = (predictor.find_transfer_us("map") @ (1, 1e5 * count, 1) for count in (1, 100))
 
     assert 0 < meeting.median_us <= meeting.p95_us
     assert meeting.samples == 0
@@ -155,9 +152,7 @@ def test_costs_that_were_not_measured_are_estimated() -> None:
 
 def test_sharing_that_was_not_measured_costs_as_much_as_another_way() -> None:
     predictor = Predictor(make_profile(INFO), INFO)
-    costs = [
-        predictor.predict_sharing(kind, bytes_=ONE * 1e5, rows=ONE, calls=ONE)[0] for kind in ("map", "read")
-    ]
+    costs = [predictor.find_transfer_us(kind) @ (1, 1e5, 1) for kind in ("map", "read")]
 
     assert costs[0] == costs[1] > 0
 

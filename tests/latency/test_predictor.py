@@ -8,7 +8,7 @@ import pytest
 from codl.errors import ProfileError
 from codl.ir.boxes import Boxes, Region
 from codl.latency.predictor import Predictor
-from codl.latency.profile import Origin
+from codl.latency.profile import Origin, mix_slowdown
 from tests.catalog.nodes import NODES, Sample, device_info
 from tests.latency.profiles import make_profile
 from tests.processes import evaluate
@@ -72,22 +72,15 @@ def test_publication_is_priced(predictor: Predictor) -> None:
 
 
 def test_copies_are_priced(predictor: Predictor) -> None:
-    one = np.ones(1)
-
-    assert predictor.predict_sharing("read", bytes_=one * 1e5, rows=one * 100, calls=one)[0] == pytest.approx(
-        21.0
-    )
+    assert predictor.find_transfer_us("read") @ (1, 1e5, 100) == pytest.approx(21.0)
 
 
 def test_neighbours_slow_down_by_what_limits_both(predictor: Predictor) -> None:
-    alone = predictor.predict(CONV.node, CONV.graph, Boxes.whole((1, 64, 28, 28), 1))
-    compute = replace(alone, memory_share=np.zeros(1))
-    memory = replace(alone, memory_share=np.ones(1))
+    slowdown = predictor.profile.neighbours["other-cpu"].slowdown
 
-    assert predictor.slow_down(compute, "other-cpu") == alone.us
-    assert predictor.slow_down(memory, "other-cpu") == 2.0 * alone.us
-    assert predictor.slow_down(compute, "other-cpu", np.ones(1)) == pytest.approx(1.2 * alone.us)
-    assert predictor.slow_down(memory, "stranger") == alone.us
+    assert mix_slowdown(slowdown, 0.0, 0.0) == 1.0
+    assert mix_slowdown(slowdown, 1.0, 1.0) == 2.0
+    assert mix_slowdown(slowdown, 0.0, 1.0) == pytest.approx(1.2)
 
 
 def test_synchronization_is_cheaper_where_devices_wait_for_each_other(predictor: Predictor) -> None:

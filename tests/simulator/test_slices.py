@@ -50,7 +50,7 @@ def test_slices_take_what_predictors_say(name: str) -> None:
             half, third = (len(positions) // part for part in (2, 3))
             for low, high, index in (
                 (0, int(positions[half]), half),
-                (int(positions[third]), table.length, len(positions) + third),
+                (int(positions[third]), table.grid.length, len(positions) + third),
             ):
                 region = whole.cut(axis, low, high)
                 if region.is_empty:
