@@ -14,19 +14,18 @@ from codl.partitioner.dynamic import BEAM
 from codl.partitioner.enumeration import ChainEnumeration
 from codl.partitioner.order import Unit, order_units
 from codl.partitioner.search import Method, Search
-from codl.partitioner.search_state import Choice
 from codl.partitioner.writing import write_plan
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Plan
 from codl.simulator.simulate import Simulator
-from codl.simulator.slices import SliceTables
+from codl.simulator.slices import NodeTable, SliceTables
 from codl.simulator.synchronization import find_synchronization_spread_us
 from codl.simulator.transfers import find_transfer_costs
 
 METHODS: Mapping[str, Method] = {str(method): method for method in Method}
 """By name."""
 _LEAST_GAIN = 0.02
-"""Predicted gains below this share are not believed, whatever the profile's uncertainty."""
+"""Predicted gains below this share count as none, whatever the profile's uncertainty."""
 _CLOSE = 1.05
 """Devices whose operators take more than so many times the fastest device's are not priced alone."""
 
@@ -92,9 +91,7 @@ class Planner:
 
     def _price_singles(self) -> list[Plan]:
         """Return the priced plans of those single devices that may be the fastest."""
-        nodes = [unit.nodes[0] for unit in self._order if not unit.is_host]
-        none = np.zeros(len(self.predictors))
-        sums_us = sum((self._tables.find(node).whole[:, 0] for node in nodes), none)
+        sums_us = sum((table.whole[:, 0] for table in self._found), np.zeros(len(self.predictors)))
         plans = self._simulator.list_singles(self.devices)
         wanted = [plan for plan, us in zip(plans, sums_us, strict=True) if us <= _CLOSE * sums_us.min()]
         return self._simulator.price_all(wanted, self.arrangement)
@@ -102,14 +99,16 @@ class Planner:
     def _find_splits(self, method: Method, most: int) -> list[Plan]:
         """Return what a method finds, priced, the fastest first."""
         search = self.search if method is Method.DYNAMIC else self._make_search(counts_coherence=False)
-        choices = search.find_choices(method, most)
-        found = self._simulator.price_all(list(map(self._write, choices)), self.arrangement)
-        return sorted(found, key=_read_price)
+        found = [
+            write_plan(choices, self._order, self.graph, self.devices)
+            for choices in search.find_choices(method, most)
+        ]
+        return sorted(self._simulator.price_all(found, self.arrangement), key=_read_price)
 
     def _find_uncertainty_us(self, plan: Plan, best_us: float) -> float:
-        """Return what a plan must gain in us to be believed.
+        """Return the gain in us above which a plan is chosen over a single device.
 
-        Synchronizations now and then last longer than expected; where there are many, that evens out.
+        Single synchronizations may last longer than expected; over many of them that evens out.
 
         Args:
             plan: The plan, priced.
@@ -125,16 +124,10 @@ class Planner:
     @cached_property
     def uncertainty(self) -> float:
         """Typical relative error of a whole network's prediction: errors of operators even each other out."""
-        nodes = [unit.nodes[0] for unit in self._order if not unit.is_host]
-        tables = [self._tables.find(node) for node in nodes]
-        times = np.array([table.whole[:, 0].min() for table in tables])
-        errors = np.array([table.uncertainty for table in tables])
+        times = np.array([table.whole[:, 0].min() for table in self._found])
+        errors = np.array([table.uncertainty for table in self._found])
         whole = max(float(times.sum()), 1e-9)
         return float(np.sqrt(np.square(times * errors).sum()) / whole)
-
-    def price(self, choices: Sequence[Choice]) -> Plan:
-        """Return the plan of some choices with its price."""
-        return self._simulator.price_all([self._write(choices)], self.arrangement)[0]
 
     @cached_property
     def search(self) -> Search:
@@ -151,9 +144,6 @@ class Planner:
             beam=self.beam,
         )
 
-    def _write(self, choices: Sequence[Choice]) -> Plan:
-        return write_plan(choices, self._order, self.graph, self.devices)
-
     @cached_property
     def _order(self) -> tuple[Unit, ...]:
         return order_units(self.graph)
@@ -161,6 +151,11 @@ class Planner:
     @cached_property
     def _tables(self) -> SliceTables:
         return SliceTables(self.graph, self.predictors)
+
+    @cached_property
+    def _found(self) -> list[NodeTable]:
+        """The tables of all operators that the host does not compute."""
+        return [self._tables.find(unit.nodes[0]) for unit in self._order if not unit.is_host]
 
     @cached_property
     def _simulator(self) -> Simulator:

@@ -108,13 +108,13 @@ class SliceTables:
         Of constants the whole is returned.
         """
         table = self.find(node)
-        cut = _list_cut_axes(region, self.graph.shape(node.output))
-        if not cut:
+        axes = _list_cut_axes(region, self.graph.shape(node.output))
+        if not axes:
             return table.reads
-        known = table.axes.get(cut[0])
-        if len(cut) > 1 or known is None or not all(need.is_exact for need in known.needs):
+        axis, low, high = axes[0], region.begin[axes[0]], region.end[axes[0]]
+        known = table.axes.get(axis)
+        if len(axes) > 1 or known is None or not all(need.is_exact for need in known.needs):
             return None
-        axis, low, high = cut[0], region.begin[cut[0]], region.end[cut[0]]
         return tuple(
             [
                 whole
@@ -130,16 +130,14 @@ class SliceTables:
         All inputs of a concatenation are taken to be copied.
         """
         table = self.find(node)
-        cut = _list_cut_axes(region, self.graph.shape(node.output))
-        if not cut:
+        axes = _list_cut_axes(region, self.graph.shape(node.output))
+        if not axes:
             us, memory_us = table.apart[device].tolist()
             return us, memory_us
-        known = table.axes.get(cut[0])
-        if len(cut) > 1 or known is None:
-            return None
-        low, high = region.begin[cut[0]], region.end[cut[0]]
-        index = known.grid.find_index(low or high)
-        if index is None or (low and high < known.grid.length):
+        low, high = region.begin[axes[0]], region.end[axes[0]]
+        known = table.axes.get(axes[0])
+        index = None if known is None else known.grid.find_index(low or high)
+        if len(axes) > 1 or known is None or index is None or (low and high < known.grid.length):
             return None
         us, memory_us = known.predicted[device, index + (len(known.grid.positions) if low else 0)].tolist()
         return us, memory_us

@@ -8,9 +8,13 @@ import numpy as np
 
 from codl.partitioner.candidates import choose_cuts
 from codl.partitioner.chains import ChainBatch
+from codl.partitioner.order import order_units
+from codl.partitioner.planner import Planner
 from codl.partitioner.search import Search
 from codl.partitioner.search_state import Choice
+from codl.partitioner.writing import write_plan
 from codl.simulator.arrays import Ints
+from codl.simulator.simulate import price_plan
 
 
 def list_cuts(search: Search, position: int) -> list[ChainBatch]:
@@ -28,6 +32,13 @@ def estimate_us(search: Search, choices: Sequence[Choice]) -> float:
         if choice.batch is not None
     }
     return search.program.run(heads, best=1)[0].end_us
+
+
+def price_us(planner: Planner, choices: Sequence[Choice]) -> float:
+    """Return the price in us of the plan of some choices."""
+    graph, devices = planner.graph, planner.devices
+    plan = write_plan(choices, order_units(graph), graph, devices)
+    return price_plan(plan, graph, planner.predictors, planner.arrangement).predicted_us or 0.0
 
 
 def _choose(batch: ChainBatch, places: Ints) -> ChainBatch:

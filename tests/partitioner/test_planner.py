@@ -27,7 +27,7 @@ from codl.plan.steps import Chain, Host, Plan, Run
 from codl.simulator.simulate import price_plan
 from tests.arrangements import arrange_alike
 from tests.graphs import host_between, residual_block, two_branches
-from tests.partitioner.searching import estimate_us, list_cuts
+from tests.partitioner.searching import estimate_us, list_cuts, price_us
 from tests.simulator.profiles import make_predictors
 from tools.networks import build
 
@@ -232,7 +232,7 @@ def test_estimates_are_close_to_prices(name: str, sharing: Sharing) -> None:
 
     for choices in planner.search.find_choices(Method.DYNAMIC, 3):
         estimate = estimate_us(planner.search, choices)
-        price = planner.price(choices).predicted_us
+        price = price_us(planner, choices)
         assert estimate == pytest.approx(price, rel=0.02 if sharing is Sharing.COHERENT else 0.1)
 
 
@@ -305,6 +305,4 @@ def test_estimates_are_close_to_prices_where_waiting_itself_takes_nothing() -> N
     planner = Planner(graph=load("squeezenet"), predictors=predictors, arrangement=arrangement)
 
     for choices in planner.search.find_choices(Method.DYNAMIC, 2):
-        assert estimate_us(planner.search, choices) == pytest.approx(
-            planner.price(choices).predicted_us, rel=0.1
-        )
+        assert estimate_us(planner.search, choices) == pytest.approx(price_us(planner, choices), rel=0.1)

@@ -21,7 +21,7 @@ from codl.simulator.fused import FusedLaunches
 from codl.simulator.simulate import price_plan
 from tests.arrangements import arrange_alike
 from tests.graphs import residual_block
-from tests.partitioner.searching import estimate_us, list_cuts
+from tests.partitioner.searching import estimate_us, list_cuts, price_us
 from tests.simulator.profiles import make_predictors, teach_pairs
 from tools.networks import build
 
@@ -103,7 +103,7 @@ def test_estimates_know_of_pairs(name: str) -> None:
 
     (first, *_) = planner.search.find_choices(Method.DYNAMIC, 1)
 
-    assert estimate_us(planner.search, first) == pytest.approx(planner.price(first).predicted_us, rel=0.02)
+    assert estimate_us(planner.search, first) == pytest.approx(price_us(planner, first), rel=0.02)
 
 
 def test_pairs_that_a_profile_knows_to_be_slow_are_sought_apart() -> None:
