@@ -1,9 +1,9 @@
-"""Dynamic programming over the topological order: search states are how the live tensors are cut.
+"""Dynamic programming over the topological order: a search state is how the live tensors are cut.
 
 Each state keeps the clock of every device, so a step that needs nothing from other devices costs no
 synchronization, and devices run ahead of each other as they do in a run. Of states with equal cuts only the
-earliest is kept. At each position a beam of the earliest states is kept, and another one of those with the
-least work done: where branches are independent, one device may be ahead while the other still has its branch.
+earliest is kept. Two beams are kept at each position: the earliest states, and those whose devices have
+worked least. The second matters where branches are independent and one device is ahead of the other.
 
 Source:
     AdaOper (2024) partitions operators by dynamic programming; chains, halos and residuals are CoDL's.
@@ -24,9 +24,9 @@ from codl.simulator.arrays import Floats, Ints
 from codl.simulator.transfers import TensorSizes, TransferCosts
 
 BEAM = 8
-"""States kept at a position, in each of the two beams: more find nothing better by a thousandth."""
+"""States kept at a position, in each of the two beams; more of them improve plans by less than 0.1 %."""
 _RANKED = 3
-"""Ways looked at for each state that is kept, as several may have equal cuts."""
+"""Ways ranked for each state that is kept, as several may have equal cuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from codl.simulator.input_needs import Need
 from codl.simulator.slices import SliceTables
 
 _EATEN = 1.05
-"""Chains whose halos make them so many times as slow as one device alone are not made longer."""
+"""Chains that take longer than this factor of the fastest device's time are not made longer."""
 
 
 class ChainEnumeration:

@@ -14,7 +14,7 @@ from codl.plan.single import plan_host
 from codl.plan.steps import Chain, Cut, Plan, Run, Step
 
 PREFERRED_AXES = (2, 1, 0)
-"""Height first, as most operators of most networks do best (CoDL, section 6); then channels, then batch."""
+"""Height first, which is best for most operators (CoDL, section 6); then channels, then batch."""
 _SYNCHRONIZATION_WORK = 12e6
 """Flops that take about as long as a synchronization of two devices: what a longer chain may repeat.
 
@@ -39,7 +39,7 @@ def plan_even(
         ratios: Shares, one for each device, that sum to 1; equal ones by default.
         max_chain_length: Most operators in a chain, at least 1. A chain ends earlier where another operator
             would make the devices compute more twice than a synchronization costs.
-        axes: Axes to cut along, the first that an operator can be cut along wins.
+        axes: Axes to cut along, by preference; an operator is cut along the first that is possible.
 
     Raises:
         PlanError: No devices, ratios that are no shares of a whole, or a chain length below 1.
@@ -81,10 +81,7 @@ def plan_even(
 def _choose_axis(node: Node, graph: Graph, axes: Sequence[int], device_count: int) -> int | None:
     shape = graph.shape(node.output)
     splittable = find_splittable_axes(node, graph)
-    for axis in axes:
-        if axis in splittable and shape[axis] >= device_count:
-            return axis
-    return None
+    return next((axis for axis in axes if axis in splittable and shape[axis] >= device_count), None)
 
 
 def _count_repeated(nodes: Sequence[Node], axis: int, *, graph: Graph, shares: Sequence[float]) -> float:
@@ -123,11 +120,11 @@ def _count_work(node: Node, region: Region, graph: Graph) -> float:
 
 def _make_chain(nodes: Sequence[Node], axis: int, graph: Graph, shares: Sequence[float]) -> Chain:
     names = tuple(node.name for node in nodes)
-    cuts = []
-    for tensor in find_published(names, graph):
-        length = graph.shape(tensor)[axis]
-        cuts.append(Cut(tensor=tensor, axis=axis, bounds=share_bounds(length, shares)))
-    return Chain(nodes=names, axis=axis, cuts=tuple(cuts))
+    cuts = tuple(
+        Cut(tensor=tensor, axis=axis, bounds=share_bounds(graph.shape(tensor)[axis], shares))
+        for tensor in find_published(names, graph)
+    )
+    return Chain(nodes=names, axis=axis, cuts=cuts)
 
 
 def share_bounds(length: int, shares: Sequence[float]) -> tuple[int, ...]:

@@ -26,13 +26,13 @@ WINDOW = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseChoice:
-    """What is best for one operator by itself."""
+    """The fastest way to compute one operator by itself."""
 
     us: float
-    device: int | None
-    """Where it runs whole; None when it is split."""
-    batch: ChainBatch | None = None
-    index: int = 0
+    batch: ChainBatch | None
+    """How it is split; None where it runs whole."""
+    index: int
+    """Of the cut; of the device where it runs whole."""
 
 
 class GreedyChains:
@@ -58,12 +58,14 @@ class GreedyChains:
         """By position, the device that is fastest alone, which has what others have to be sent."""
 
     def find_base(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[BaseChoice | None]:
-        """Return by position the best of all axes, shares and devices alone; None for the host's."""
-        found: list[BaseChoice | None] = []
-        for position, device in enumerate(self._homes):
-            whole = None if device < 0 else self._finder.find_single_us(position)
-            found.append(None if whole is None else BaseChoice(us=float(whole[device]), device=device))
-        # Transfers only add to slices and the synchronization: what these alone rule out needs no price.
+        """Return by position the fastest of all cuts and single devices; None for the host's."""
+        found = [
+            BaseChoice(us=float(self._finder.find_single_us(place)[device]), batch=None, index=device)
+            if device >= 0
+            else None
+            for place, device in enumerate(self._homes)
+        ]
+        # Transfers add to slices and the synchronization: where these alone take longer, they are not priced.
         split = [
             batch
             for position, best in enumerate(found)
@@ -73,7 +75,7 @@ class GreedyChains:
         for batch, us in zip(split, self._price(split), strict=True):
             index, best = int(np.argmin(us)), found[batch.first]
             if best is not None and us[index] < best.us:
-                found[batch.first] = BaseChoice(us=float(us[index]), device=None, batch=batch, index=index)
+                found[batch.first] = BaseChoice(us=float(us[index]), batch=batch, index=index)
         return found
 
     def run(self, chains: Mapping[int, Sequence[ChainBatch]]) -> list[Choice]:
@@ -91,7 +93,7 @@ class GreedyChains:
                 choices.append(Choice(first=position, last=position, batch=None, index=0))
             elif head.batch is None:
                 single = self._finder.make_single(position)
-                choices.append(Choice(first=position, last=position, batch=single, index=head.device or 0))
+                choices.append(Choice(first=position, last=position, batch=single, index=head.index))
             else:
                 choices.append(self._grow(head, head.batch, base, chains[position]))
             position = choices[-1].last + 1

@@ -11,10 +11,10 @@ from codl.simulator.slices import AxisTable
 
 
 class SliceLookup:
-    """The tables of many operators, one behind the other.
+    """The tables of many operators, joined to flat arrays.
 
     Args:
-        tables: Those that may be looked up.
+        tables: All tables that will be looked up.
     """
 
     def __init__(self, tables: Iterable[AxisTable]) -> None:
@@ -91,6 +91,6 @@ class SliceLookup:
 
 
 def _find_starts(items: Sequence[object], sizes: Sequence[int]) -> dict[int, int]:
-    """Return by identity where each of some things begins when they stand one behind the other."""
+    """Return by `id` where each of some things begins in an array of all of them."""
     starts = np.cumsum([0, *sizes]).tolist()
     return {id(item): start for item, start in zip(items, starts, strict=False)}

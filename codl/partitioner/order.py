@@ -1,4 +1,4 @@
-"""The order in which plans are sought: topological, branch after branch, groups of the host at once."""
+"""The order in which planners decide: topological, branch after branch, each group of the host as one."""
 
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -18,7 +18,7 @@ class Unit:
 def order_units(graph: Graph) -> tuple[Unit, ...]:
     """Return the units of a graph in a topological order that follows a branch to its end before the next.
 
-    So what could be one chain stands together, whatever the order in the file.
+    Operators that can be one chain are then neighbours, whatever the order in the file.
     """
     units = _list_units(graph)
     unit_of = {node.name: index for index, unit in enumerate(units) for node in unit.nodes}

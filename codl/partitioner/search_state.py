@@ -1,4 +1,4 @@
-"""Search states of dynamic programming: how a position was reached, and where tensors lie then."""
+"""Search states of dynamic programming: how a position was reached, and how tensors are divided there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Choice:
 
 
 class Slots:
-    """Where search states keep what they know of tensors: each tensor has a slot until it is last read.
+    """The slots of search states: each tensor has one from its operator to its last reader.
 
-    What is known of a tensor are integers, its *facts*: the axis along which it is divided, where the
+    A slot holds integers, the *facts* about the tensor: the axis along which it is divided, where the
     interval of each device begins, where it ends; then, for each device, axis, begin and end of what it was
     last sent of the tensor.
 

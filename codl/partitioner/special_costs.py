@@ -28,8 +28,9 @@ class SpecialCosts:
     def __init__(self, tables: SliceTables, place: Mapping[str, int], arrangement: Arrangement) -> None:
         self._tables, self._graph, self._fused, self._place = tables, tables.graph, tables.fused, place
         self._parts: dict[int, Floats] = {}
-        self._bandwidths = tables.bandwidths
-        self._launch_us = np.array([one.profile.launch_us for one in tables.predictors])
+        profiles = [one.profile for one in tables.predictors]
+        self._bandwidths = np.array([max(one.bandwidth_bytes_per_us, 1e-9) for one in profiles])
+        self._launch_us = np.array([one.launch_us for one in profiles])
         self._is_discrete = np.array([mode is Sharing.COPIED for mode in arrangement.modes])
 
     def changes(self, node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""What planners have chosen, as the steps of a plan."""
+"""Choices of planners, written as the steps of a plan."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -19,11 +19,11 @@ class Predicted:
     """What a step is predicted to take; None, or empty, where nothing was predicted."""
 
     compute_us: float | None = None
-    """Time of its kernels on the device that takes longest; of a step of the host, that of ONNX Runtime."""
+    """Time of its kernels on the device that takes longest."""
     share_us: float | None = None
     """Time until others have what it publishes, or it has what it reads."""
     sync_us: float | None = None
-    """Time of meeting other devices, beyond their work."""
+    """Time of synchronizing with other devices, beyond their work."""
     total_us: float | None = None
     """By how much the step makes a run longer; what overlaps counts once."""
     device_us: tuple[float, ...] = ()
@@ -41,7 +41,7 @@ class Run(Predicted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain(Predicted):
-    """Connected nodes that every device computes its slice of without talking to the others."""
+    """Connected nodes; every device computes its slice of them without exchanging anything."""
 
     nodes: tuple[str, ...]
     """In topological order."""

@@ -12,5 +12,5 @@ Flags = npt.NDArray[np.bool_]
 
 
 def list_parts(sizes: Iterable[int]) -> list[slice]:
-    """Return where pieces of some sizes are when they stand one behind the other."""
+    """Return the slices of an array that consecutive parts of the given sizes take."""
     return [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]

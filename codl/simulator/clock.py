@@ -10,7 +10,7 @@ from codl.plan.timeline import HOST_TRACK, Span
 from codl.simulator.contention import read_slowdowns
 
 _NOTHING_US = 1e-9
-"""Less work than this is none."""
+"""Work of less than this is done."""
 
 
 @dataclass(slots=True)
@@ -87,15 +87,15 @@ class Clock:
     def spend(
         self, us: float, *, step: int, kind: str = "", name: str = "", other: str | None = None, size: int = 0
     ) -> None:
-        """Let time pass that the host needs for a step, while devices go on with what they have begun.
+        """Let time pass that the host needs for a step, while devices continue the work they have begun.
 
         Args:
-            us: How much.
+            us: Time of the host.
             step: The step.
-            kind: What the host does meanwhile, as in `Span`.
+            kind: What the host does, as in `Span`.
             name: The tensor of a transfer.
             other: The device of a transfer.
-            size: Its bytes.
+            size: Bytes of a transfer.
         """
         if self._spans is not None:
             span = Span(
@@ -174,7 +174,7 @@ class Clock:
             self._spans.append(span)
 
     def _find_slowdown(self, device: int) -> float:
-        """Return by what factor a device is slower for what the others do at the moment."""
+        """Return by what factor the work of the other devices slows a device down at the moment."""
         factor, own = 1.0, self._queues[device][0].memory_share
         for other, slowdown in self._slowdowns[device]:
             queue = self._queues[other]

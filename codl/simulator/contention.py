@@ -1,4 +1,4 @@
-"""Contention: how much slower devices are while other devices compute too, for many candidates at once."""
+"""Contention: how much longer devices take while others compute, for many candidates at once."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -11,7 +11,7 @@ from codl.simulator.arrays import Floats
 
 
 class Contention:
-    """Slows devices down for what the others do at the same time.
+    """Adds contention to the times of devices that work at the same time.
 
     Args:
         predictors: One for each device.
@@ -46,9 +46,9 @@ class Contention:
 
 
 def read_slowdowns(predictors: Sequence[Predictor]) -> Floats:
-    """Return [device, other, 2, 2] by what factor a device is slower while another one works.
+    """Return [device, other, 2, 2] by what factor a device is slower while another one works; 1 if unknown.
 
-    The last two axes say whether memory limits the device's own work, and the other's.
+    The last two axes are the device's own work and the other's, each compute-bound or memory-bound.
     """
     found = np.ones((len(predictors), len(predictors), 2, 2))
     for (index, one), (place, other) in product(enumerate(predictors), repeat=2):

@@ -49,21 +49,16 @@ class CutGrid:
     at_or_after: Ints
     """[length + 1] Index of the first position of the grid that is not before each position of the axis."""
     at_or_before: Ints
-    """[length + 1] Index of the last position of the grid that is not behind each position of the axis."""
+    """[length + 1] Index of the last position of the grid that is not after each position of the axis."""
     heads: slice
     """Which of the operator's boxes (`list_boxes`) are slices from 0 to each position of the grid."""
     tails: slice
     """Which of them are slices from each position of the grid to the end."""
 
     def find_index(self, place: int) -> int | None:
-        """Return the index of a position of the axis; None where the grid has it not."""
+        """Return the index of a position of the axis; None for a position that is not on the grid."""
         after, before = int(self.at_or_after[place]), int(self.at_or_before[place])
         return after if after == before else None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the grid has every position of the axis."""
-        return len(self.positions) == self.length + 1
 
 
 def list_cut_grids(node: Node, shape: Shape, selections: Sequence[Selection]) -> tuple[CutGrid, ...]:
@@ -131,7 +126,7 @@ def _make_grids(shape: Shape, axes: tuple[int, ...], granules: tuple[int, ...]) 
 
 @lru_cache(maxsize=512)
 def _list_positions(axis: int, length: int, granule: int) -> tuple[Ints, Ints, Ints]:
-    """Return the positions of a grid, and for each position of the axis the indices as in `CutGrid`."""
+    """Return `positions`, `at_or_after` and `at_or_before` of a `CutGrid`."""
     most = _MOST_ROWS if axis == _ROWS else _MOST_POSITIONS
     unit = 1 if length <= most else granule
     step = unit * max(1, -(-length // (unit * most)))

@@ -1,8 +1,8 @@
 """Fused launches: operators that a device computes in one launch, and their latency.
 
-Where a profile has a model of the fused kernel, that is used. Otherwise the operator with most arithmetic
-takes what it takes alone, and the other ones, its *riders*, cost only their arithmetic: no launch and no
-memory traffic, as what lies between the operators never leaves the caches.
+Where a profile has a model of the fused kernel, that model is used. Otherwise the operator with most
+arithmetic takes as long as alone, and the others, its *riders*, cost only their arithmetic: no launch and no
+memory traffic, as the tensors between the operators never leave the caches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,9 +93,10 @@ class FusedLaunches:
         return found
 
     def list_choices(self, node: Node, device: int) -> Sequence[tuple[int, Selection | None]]:
-        """Return how many operators before one a device may fuse with it, the preferred number first.
+        """Return the ways to fuse an operator with those before it on a device, the preferred one first.
 
-        Each comes with the fused kernel where the device's profile has a model of it, else with None.
+        Each is the number of operators before it, and the fused kernel; None where the device's profile has
+        no model of that kernel.
         """
         predictor = self._predictors[device]
         return [

@@ -99,9 +99,9 @@ def _find_need(
     low = np.where(boxes.end[grid.tails, axis] > low, low, length)
     high = np.where(high > boxes.begin[grid.heads, axis], high, 0)
     low[-1], high[0] = length, 0  # slices of nothing
-    if not grid.is_complete and isinstance(op, Conv2d | Pool2d) and axis in _WINDOW_AXES:
+    is_exact = len(grid.positions) == grid.length + 1
+    if not is_exact and isinstance(op, Conv2d | Pool2d) and axis in _WINDOW_AXES:
         return _slide_window(op, grid, length=length)
-    is_exact = grid.is_complete
     return Need(low=low.take(grid.at_or_before), high=high.take(grid.at_or_after), is_exact=is_exact)
 
 

@@ -1,4 +1,4 @@
-"""Latencies of the slices, copies and transfers of one network; predictors are asked once about each."""
+"""Latencies of the slices, copies and transfers of one network; each is predicted once."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ _Wanted = dict[object, tuple[Node, dict[int, Selection], dict[Region, None]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Latencies:
-    """Predictions, remembered."""
+    """Predictions of one network; each is kept."""
 
     graph: Graph
     predictors: Mapping[str, Predictor]
     """By device name."""
     tables: SliceTables | None = field(default=None, repr=False)
-    """Tables of the same devices, in the same order: what they have is not predicted again."""
+    """Of the same devices in the same order; what they hold is not predicted again."""
     _launches: dict[tuple[object, str, Region], Latency] = field(default_factory=dict, repr=False)
     """By class of operators, or name of a last operator and of a fused kernel, then by device and region."""
     _concats: dict[tuple[str, str, Region, frozenset[str]], Latency] = field(default_factory=dict, repr=False)

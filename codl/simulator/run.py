@@ -128,9 +128,9 @@ class SimulatedRun:
         return self._predictors[device].find_coherence(self._predictors[other].profile.name)
 
     def _find_fetches(self) -> tuple[dict[tuple[int, int], list[Transfer]], dict[tuple[str, int], float]]:
-        """Return what devices fetch from other caches, and what it costs to write that memory again.
+        """Return cache-to-cache transfers by step and destination, and what writing that memory again costs.
 
-        The first by step and device; the second in us by tensor and the device that writes it in each run.
+        The second is in us, by tensor and the device that writes it in each run.
         """
         fetches: dict[tuple[int, int], list[Transfer]] = {}
         reclaimed_us: dict[tuple[str, int], float] = {}
@@ -161,7 +161,9 @@ class SimulatedRun:
             case Launch():
                 self._launch(action)
             case Publish(tensor=tensor, device=device, region=region):
-                self._publish(tensor, device, region, step)
+                shape, predictor = self._graph.shape(tensor), self._predictors[device]
+                us = self._latencies.find_publication_us(shape, region, predictor)
+                self._enqueue_transfer(device, us, step=step, kind="publish", name=tensor)
             case Meet(devices=devices, is_signalled=is_signalled):
                 self._clock.flush()
                 self._clock.wait(devices)
@@ -176,11 +178,6 @@ class SimulatedRun:
                 self._move("unmap", held.tensor, held.region, held.device, step)
             case Call():
                 self._clock.flush()
-
-    def _publish(self, tensor: str, device: int, region: Region, step: int) -> None:
-        shape = self._graph.shape(tensor)
-        us = self._latencies.find_publication_us(shape, region, self._predictors[device])
-        self._enqueue_transfer(device, us, step=step, kind="publish", name=tensor)
 
     def _launch(self, action: Launch) -> None:
         node, device = self._graph.nodes_by_name[action.node], action.device
@@ -220,8 +217,7 @@ class SimulatedRun:
         if action not in self._riders:
             return time
         launch_us = self._predictors[action.device].profile.launch_us
-        is_counted = self._riders[action]
-        us = 0.0 if is_counted else max(time.us - time.memory_us - launch_us, 0.0)
+        us = 0.0 if self._riders[action] else max(time.us - time.memory_us - launch_us, 0.0)
         return Latency(us=us, memory_us=0.0)
 
     def _copy(self, transfer: Transfer, step: int) -> None:
@@ -236,7 +232,7 @@ class SimulatedRun:
             self._enqueue_transfer(device, us, step=step, kind="write", name=transfer.tensor)
 
     def _enqueue_transfer(self, device: int, us: float, *, step: int, kind: str, name: str) -> None:
-        """Enqueue what a device does so that others see its results, or it sees theirs."""
+        """Enqueue what a device's queue does for a transfer; all of it is limited by memory."""
         self._tallies[step].queue_us[device] += us
         self._clock.enqueue(device, step=step, us=us, memory_us=us, kind=kind, name=name)
 
@@ -248,15 +244,12 @@ class SimulatedRun:
 
 
 def _find_steps(schedule: Schedule, count: int) -> list[int]:
-    """Return by action the index of its step; what belongs to no step prepares the next one."""
-    steps = [count - 1] * len(schedule.actions)
-    following = count - 1
-    for place in reversed(range(len(schedule.actions))):
-        action = schedule.actions[place]
-        if isinstance(action, _OF_A_STEP):
-            following = action.step
-        steps[place] = following
-    return steps
+    """Return by action the index of its step; an action of no step counts for the step after it."""
+    steps, following = [], count - 1
+    for action in reversed(schedule.actions):
+        following = action.step if isinstance(action, _OF_A_STEP) else following
+        steps.append(following)
+    return steps[::-1]
 
 
 def _find_lying_inside(

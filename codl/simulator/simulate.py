@@ -1,7 +1,7 @@
 """What a plan costs: its run is simulated with the residency, schedule and launches of the executor.
 
 Between two synchronizations each device takes the sum of its slices, slowed down by contention; a
-synchronization ends with the last device that is waited for. So a chain costs its missing transfers, a
+synchronization ends with the last device that is waited for. A chain costs its missing transfers, a
 synchronization, the largest sum of slices, and its publications.
 
 Source:
@@ -30,13 +30,13 @@ from codl.simulator.slices import SliceTables
 
 @dataclass(frozen=True, kw_only=True)
 class Simulator:
-    """Prices plans of one network; predictors are asked once about each slice."""
+    """Prices plans of one network; each slice is predicted once."""
 
     graph: Graph
     predictors: Mapping[str, Predictor]
     """By device name."""
     tables: SliceTables | None = field(default=None, repr=False)
-    """Tables of the same devices, in the same order: what they have is not predicted again."""
+    """Of the same devices in the same order; what they hold is not predicted again."""
     _sharers: dict[tuple[str, ...], Sharer] = field(default_factory=dict, repr=False)
     """By the names of a plan's devices."""
 
@@ -109,16 +109,6 @@ class Simulator:
 
 
 def price_plan(plan: Plan, graph: Graph, predictors: Sequence[Predictor], arrangement: Arrangement) -> Plan:
-    """Return any plan with predictions, as `Simulator.price` does.
-
-    Args:
-        plan: A sound plan of the graph.
-        graph: The network.
-        predictors: One for each of its devices, in any order.
-        arrangement: How its devices, in the plan's order, share memory.
-
-    Raises:
-        ProfileError: A device has no predictor.
-    """
+    """Return a plan with predictions, as `Simulator.price` does; predictors may be in any order."""
     by_name = {predictor.info.name: predictor for predictor in predictors}
     return Simulator(graph=graph, predictors=by_name).price(plan, arrangement)

@@ -1,6 +1,6 @@
-"""Latency tables: what the slices of every operator take and read, for all positions of its cut grids.
+"""Latency tables: what slices of every operator take and read, for all positions of its cut grids.
 
-All predictions of a network are made together, when a table is first asked for.
+All predictions of a network are made together, when the first table is needed.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -64,7 +64,7 @@ class AxisTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """What planners ask of one operator."""
+    """The latencies, reads and size of one operator."""
 
     whole: Floats
     """[device, 2] Latency in us, and the part of it that memory limits, of the whole operator."""
@@ -141,11 +141,6 @@ class SliceTables:
             return None
         us, memory_us = known.predicted[device, index + (len(known.grid.positions) if low else 0)].tolist()
         return us, memory_us
-
-    @cached_property
-    def bandwidths(self) -> Floats:
-        """[device] Bytes that a device moves in a microsecond."""
-        return np.array([max(one.profile.bandwidth_bytes_per_us, 1e-9) for one in self.predictors])
 
     @cached_property
     def _by_name(self) -> Mapping[str, NodeTable]:

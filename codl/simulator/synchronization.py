@@ -1,4 +1,4 @@
-"""Costs of a synchronization: what it takes to start devices and to wait for them."""
+"""Costs of a synchronization: the time to start devices and to wait for them."""
 
 from collections.abc import Sequence
 from itertools import combinations, permutations
@@ -12,7 +12,7 @@ _P95_DEVIATIONS = 1.645
 def find_synchronization_us(
     predictors: Sequence[Predictor], devices: Sequence[int], *, is_signalled: bool = False
 ) -> float:
-    """Return what it costs to start some devices and wait for them, beyond their work, in us.
+    """Return the time in us to start some devices and wait for them, beyond their work.
 
     Args:
         predictors: One for each device of the plan.

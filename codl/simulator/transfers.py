@@ -38,7 +38,7 @@ class TransferCosts:
     output_us: Floats
     """[device, 3] The host's time to read outputs of the network from each device."""
     delay_us: Floats
-    """[device] How much later each device begins for one launch of every other one."""
+    """[device] By how many us each device begins later for one launch of every other one."""
 
     @property
     def count(self) -> int:
@@ -64,7 +64,7 @@ class TransferCosts:
 def find_transfer_costs(
     predictors: Sequence[Predictor], arrangement: Arrangement, *, counts_coherence: bool = True
 ) -> TransferCosts:
-    """Return what transfers and synchronizations cost, as `plan/schedule.py` lays them out.
+    """Return what transfers and synchronizations cost, arranged as in `plan/schedule.py`.
 
     Args:
         predictors: One for each device.
@@ -101,7 +101,10 @@ def find_transfer_costs(
             output_us[index] = predictor.find_transfer_us(*kinds)
         elif counts_coherence:
             output_us[index, 1] = predictor.host_coherence.output_us / KIB
-    synchronization_us = ending_us = _find_by_set(predictors)
+    sets = [np.flatnonzero(one).tolist() for one in _list_sets(count)]
+    synchronization_us = ending_us = np.array(
+        [find_synchronization_us(predictors, one) if one else 0.0 for one in sets]
+    )
     if arrangement.signals:
         signal_us = find_synchronization_us(predictors, range(count), is_signalled=True)
         synchronization_us = np.where(np.arange(1 << count) > 0, signal_us, 0.0)
@@ -116,13 +119,6 @@ def find_transfer_costs(
     )
 
 
-def _find_by_set(predictors: Sequence[Predictor]) -> Floats:
-    """Return [set] what it costs that the host waits for each set of devices, in us."""
-    members = _list_sets(len(predictors))
-    devices = [np.flatnonzero(one).tolist() for one in members]
-    return np.array([find_synchronization_us(predictors, one) if one else 0.0 for one in devices])
-
-
 def _list_sets(count: int) -> Flags:
     """Return [set, device] whether each set of devices has each device."""
     return (np.arange(1 << count)[:, None] & (1 << np.arange(count))) > 0
@@ -133,7 +129,7 @@ def _find_coherence_us(
 ) -> float:
     """Return what cache-to-cache transfers cost in us for each byte that the destination reads.
 
-    The reader bears all of it, also what the writer takes longer to write that memory again.
+    This includes what the source later pays for writing that memory again.
     """
     if arrangement.between(source, destination) is not Sharing.COHERENT:
         return 0.0
