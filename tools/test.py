@@ -1,8 +1,7 @@
 """Sets up `.venv` and passes the tests: ruff, mypy, then pytest, which gets the arguments given here.
 
-With --quick first, pytest alone runs a few tests of each room, in a minute.
-
-On two cores or more pytest runs in two processes: most of the time drivers compile, each in one thread.
+With --quick first, only ruff and a few tests of each room run, in a minute. On two cores or more pytest runs in
+two processes: most of the time drivers compile, each in one thread.
 
 Example:
     python3 tools/test.py -k regions
@@ -34,7 +33,7 @@ QUICK = (
     "tests/session/test_shapes.py",
     "tests/test_session.py",
 )
-"""What tells in a minute whether something is badly broken."""
+"""Tests that show within a minute whether something basic is broken."""
 PARALLEL = ("-n", "2", "--dist", "worksteal") if (os.cpu_count() or 1) > 1 else ()
 
 
