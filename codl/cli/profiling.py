@@ -1,4 +1,4 @@
-"""What `codl profile` does; apart from its flags, because the packages it needs take long to import."""
+"""The work of `codl profile`; its flags are elsewhere, because these imports take long."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ from codl.latency.files import load_profile, save_profile
 from codl.latency.profile import DeviceKey, DeviceProfile, Quality
 from codl.latency.store import user_path
 from codl.machine import DeviceInfo
-from codl.profiler.campaign import Campaign, Outcome, Report
+from codl.profiler.campaign import Campaign, Report
 from codl.profiler.fit import check_installed
 from codl.profiler.log import SampleLog, claim_machine, name_log
 from codl.profiler.pairs import Neighbours, measure_pairs
@@ -30,13 +30,13 @@ from codl.profiler.workload import load_pairs, load_workload, share_out
 DEFAULT_SECONDS, QUICK_SECONDS = 120.0, 40.0
 """Of each device."""
 LEAST_SECONDS = 20.0
-"""Of each device; drivers need some to compile before anything is measured."""
+"""Of each device; drivers need some of it to compile before anything is measured."""
 _PAIR_SHARE = 0.05
-"""Of the budget, for what devices do to each other."""
+"""Of the budget, for the effects of devices on each other."""
 
 
 def profile_devices(args: argparse.Namespace) -> int:
-    """Profile the devices and print how well their latency models do."""
+    """Profile the devices and print the quality of their latency models."""
     check_installed()
     names = [args.device] if args.device else args.devices
     devices = [open_device(opened.info.name) for opened in select_devices(names)]
@@ -54,11 +54,11 @@ def profile_devices(args: argparse.Namespace) -> int:
             seconds=_PAIR_SHARE * budget,
             report=lambda what: show(what, 0.0),
         )
-        outcomes = []
+        profiles = []
         for left, device in zip(range(len(devices), 0, -1), devices, strict=True):
             seconds = max(LEAST_SECONDS / 2, (end - time.monotonic()) / left)
-            outcomes.append((device, _profile(device, args, seconds, neighbours, show)))
-    report = _make_report([(device, outcome) for device, outcome in outcomes if outcome is not None])
+            profiles.append(_profile(device, args, seconds, neighbours, show))
+    report = _make_report([profile for profile in profiles if profile is not None])
     if args.json:
         print_json(report)
     else:
@@ -72,8 +72,8 @@ def _profile(
     budget: float,
     neighbours: Neighbours,
     show: Report,
-) -> Outcome | None:
-    """Profile one device and save what was learned; None when nothing was stale."""
+) -> DeviceProfile | None:
+    """Profile one device, save its profile and return it; None when nothing was stale."""
     info = device.info
     path = _find_path(info, args)
     old = _load_old(path, device)
@@ -97,36 +97,34 @@ def _profile(
             rows=rows,
             report=lambda what, share: show(f"{info.name}: {what}", share),
         )
-        outcome = campaign.run(neighbours=measured)
+        profile = campaign.run(neighbours=measured)
     if rows is not None and old is not None:
-        renewed = {name: row for name, row in outcome.profile.rows.items() if name in rows}
-        outcome = replace(outcome, profile=replace(old.with_rows(renewed), neighbours=measured))
-    elif old is not None:  # what this campaign did not come to is kept
-        outcome = replace(
-            outcome, profile=replace(outcome.profile, rows={**old.rows, **outcome.profile.rows})
-        )
-    save_profile(outcome.profile, path)
+        renewed = {name: row for name, row in profile.rows.items() if name in rows}
+        profile = replace(old.with_rows(renewed), neighbours=measured)
+    elif old is not None:  # models of kernels that this campaign has not measured are kept
+        profile = replace(profile, rows={**old.rows, **profile.rows})
+    save_profile(profile, path)
     wanted = [row.name for row in IMPLEMENTATIONS if row.suits(info)]
-    missing = [name for name in wanted if name not in outcome.profile.rows]
+    missing = [name for name in wanted if name not in profile.rows]
     if missing:
         print_message(
-            f"note: {info.name}: too few samples of {', '.join(missing)}; run `codl profile` again to go on"
+            f"note: {info.name}: too few samples of {', '.join(missing)}; run `codl profile` again for more"
         )
     print_message(f"{info.name}: {path}")
-    return outcome
+    return profile
 
 
 def _find_unlearned(old: DeviceProfile) -> Iterator[str]:
-    """Yield the implementations over several nodes that a profile knows nothing of and that can be measured.
+    """Yield the kernels over several nodes that a profile has no model of and that can be measured.
 
-    They count only where they have a predictor, so those that came after the profile would never be used.
+    They are used only where they have a model, so newer ones would never be used.
     """
     known = (work.row.name for work in share_out(load_pairs(), old.info, PAIRS))
     return (name for name in known if name not in old.rows)
 
 
 def _load_old(path: Path, device: Device) -> DeviceProfile | None:
-    """Return the profile that is there, if it is of this device and can be read."""
+    """Return the profile in a file; None where it cannot be read or is of another device."""
     if not path.exists():
         return None
     try:
@@ -145,7 +143,7 @@ def _find_path(info: DeviceInfo, args: argparse.Namespace) -> Path:
 
 @contextmanager
 def _show_progress() -> Iterator[Report]:
-    """Yield what is told of the progress: a bar with the time left on a terminal's stderr, else nothing."""
+    """Yield a report of the progress: a bar with the time left where stderr is a terminal, else nothing."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -164,15 +162,14 @@ def _show_progress() -> Iterator[Report]:
         yield show
 
 
-def _make_report(outcomes: Sequence[tuple[Device, Outcome]]) -> dict[str, Any]:
-    """Return figures on held-out samples: all kernels together, and what is known of each device."""
+def _make_report(profiles: Sequence[DeviceProfile]) -> dict[str, Any]:
+    """Return figures on held-out samples: those of all kernels together, and those of each device."""
     devices: list[dict[str, Any]] = []
-    for device, outcome in outcomes:
-        profile = outcome.profile
+    for profile in profiles:
         rows = sorted(profile.rows.items())
         devices.append(
             {
-                "device": device.info.name,
+                "device": profile.name,
                 "implementations": [{"name": name, **asdict(row.quality)} for name, row in rows],
                 "pm10": _average([row.quality for _, row in rows]),
                 "repeatability_pm10": profile.repeatability_pm10,

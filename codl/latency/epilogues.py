@@ -1,4 +1,4 @@
-"""What is done to the results of many candidates, which may be of several operators."""
+"""Epilogues of many candidates, which may be of several operators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -12,14 +12,14 @@ from codl.latency.profile import COMPUTE, DeviceProfile, Meeting, Quality, RowMo
 ERROR = 0.5
 """Relative error of an estimate."""
 STALE_ERROR = 0.25
-"""Relative error at the least of a model of a kernel that was edited since."""
+"""Least relative error of the model of a kernel that was edited since."""
 COMPUTE_REFERENCE_FLOPS = 2.0e8
 """FLOPs of one compute unit in the compute-bound reference kernel, roughly."""
 _EFFICIENCY = 0.25
 """Share of the reference kernel's FLOPs that a kernel reaches of which no relative was measured."""
 _BYTES = ("inputs", "constants", "outputs", "residuals")
 _COPY_BYTES_PER_US, _CALL_US = 5e3, 20.0
-"""Of a copy between host and device of which nothing is known."""
+"""Of a copy between host and device that was never measured."""
 _MEETING_US = 50.0
 _UNKNOWN = Quality(samples=0, pm5=0.0, pm10=0.0, rmspe=1.0, flops_pm10=0.0)
 

@@ -1,6 +1,6 @@
-"""What the time of a launch depends on: amounts of work that are read off its description.
+"""Features of launches: amounts of work that are read off a launch description.
 
-Every feature takes time by itself, so coefficients are times and never negative. Amounts are those of the
+Every feature adds time, so coefficients are times and never negative. Amounts are those of the
 busiest compute unit, since a launch lasts as long as that one works. The launches of one candidate are added
 up.
 """

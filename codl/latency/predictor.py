@@ -1,4 +1,4 @@
-"""How long slices take on a device, from its profile: numpy only, many candidates at once."""
+"""Predicts how long slices take on a device, from its profile, for many candidates at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,9 +32,9 @@ from codl.machine import DeviceInfo
 
 Times = npt.NDArray[np.float64]
 _BORROWED = 2.0
-"""By how much a borrowed profile is less certain than where it was measured."""
+"""Factor by which predictions of a borrowed profile are less certain than of a measured one."""
 _BEYOND = 4.0
-"""A prediction that is so many times longer than all samples is marked as an estimate."""
+"""A prediction longer than this many times the longest sample is marked as an estimate."""
 _WINDOW = 3
 """Rows or columns of a window that minimal filtering takes at once."""
 
@@ -44,9 +44,9 @@ class AloneTimes:
     """Times of many candidates on one device working alone."""
 
     us: Times
-    """[count], kernels and what the driver adds to each launch; without the wait at the end."""
+    """[count] Of kernels, with the time that the driver adds to each launch; without the wait at the end."""
     memory_share: Times
-    """[count], how much of the time memory is the limit, in [0, 1]."""
+    """[count] Share of the time that memory limits, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Predictor:
     Args:
         profile: Latency models.
         info: The device that it is for.
-        database: Tuned kernels, as the executor is given them: both choose alike.
+        database: Tuned kernels, the same as the executor's, so that both choose the same kernels.
 
     Raises:
         ProfileError: The profile was measured on another device or driver.
@@ -80,10 +80,10 @@ class Predictor:
         self._estimates: dict[str, RowModel] = {}
 
     def choose(self, node: Node, graph: Graph) -> Selection:
-        """Return what computes a node: what the executor chooses.
+        """Return the kernel that the executor chooses for a node.
 
         Raises:
-            UnsupportedError: No kernel of the device does.
+            UnsupportedError: No kernel of the device computes it.
         """
         return choose(node, graph, self.info, self._database)
 
@@ -96,7 +96,7 @@ class Predictor:
             node: The operator.
             graph: Where its shapes are found.
             out: Output boxes; an empty one takes no time.
-            selection: What computes it; what the executor would choose by default.
+            selection: The kernel; by default the one that the executor would choose.
         """
         chosen = selection or self.choose(node, graph)
         is_empty = out.is_empty
@@ -145,7 +145,7 @@ class Predictor:
         )
 
     def predict_times(self, name: str, features: Features) -> AloneTimes:
-        """Return the times of candidates whose features are known already.
+        """Return the times of candidates with given features.
 
         Args:
             name: The kernel.
@@ -180,10 +180,10 @@ class Predictor:
         return error * (_BORROWED if self.profile.origin is Origin.BORROWED else 1.0)
 
     def find_far_share(self, graph: Graph) -> float:
-        """Return which share of a network's constants comes from memory in each run, in [0, 1].
+        """Return the share of a network's constants that comes from memory in each run, in [0, 1].
 
-        A run walks through all of them in the same order: a cache that is a little too small drops each one
-        just before it is used again, so from twice its size on nothing is found in it.
+        Every run reads all of them in the same order, so a cache that is a little too small drops each one
+        just before it is read again. From twice the size of the cache on, all constants come from memory.
         """
         cache_bytes = self.profile.shared_cache_bytes
         if not cache_bytes:
@@ -197,7 +197,7 @@ class Predictor:
         return np.where(boxes.is_empty, 0.0, found.us)
 
     def find_transfer_us(self, *kinds: str) -> Times:
-        """Return [3] what a call, a byte and a run of neighbouring bytes take in us, over kinds of transfers.
+        """Return [3] the us of a call, of a byte and of a run of neighbouring bytes, summed over kinds.
 
         Args:
             kinds: `read` (device to host), `write` (host to device), `map` or `unmap`.
@@ -228,7 +228,7 @@ class Predictor:
         return 0.0 if neighbour is None else neighbour.handing_us
 
     def find_coherence(self, other: str) -> Coherence:
-        """Return what memory costs that another device uses as well; nothing where it was not measured.
+        """Return the costs of memory that another device uses too; 0 where they were not measured.
 
         Args:
             other: Its name.
@@ -238,7 +238,7 @@ class Predictor:
 
     @cached_property
     def host_coherence(self) -> HostCoherence:
-        """What memory costs that the host uses as well; nothing where it was not measured."""
+        """The costs of memory that the host uses too; 0 where they were not measured."""
         known = [one.host for one in self.profile.neighbours.values() if one.host is not None]
         return max(known, key=lambda one: one.input_us + one.output_us, default=NO_HOST_COHERENCE)
 

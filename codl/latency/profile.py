@@ -24,7 +24,7 @@ Slowdown = tuple[tuple[float, float], tuple[float, float]]
 Share = TypeVar("Share", float, npt.NDArray[np.float64])
 KIB = 1024
 _STEADY = 10
-"""Medians that the slowest but one in twenty of undisturbed meetings takes at most."""
+"""Largest ratio of the 95th percentile to the median of undisturbed synchronizations."""
 _FACTS = (
     "driver",
     "device_name",
@@ -35,7 +35,8 @@ _FACTS = (
     "generation",
 )
 _MAY_BE_UNKNOWN = ("generation",)
-_ROWS = {row.name: row for row in (*IMPLEMENTATIONS, *PAIRS)}
+ROWS = {row.name: row for row in (*IMPLEMENTATIONS, *PAIRS)}
+"""The catalog, by name."""
 
 
 class Origin(StrEnum):
@@ -130,7 +131,7 @@ class RowModel:
 
     def is_of(self, name: str) -> bool:
         """Return whether the model was fitted to the kernel of this name as it is now."""
-        row = _ROWS.get(name)
+        row = ROWS.get(name)
         return self.version == VERSION and (row is None or self.digest == digest_row(row))
 
 
@@ -144,7 +145,7 @@ class Meeting:
 
     @property
     def is_steady(self) -> bool:
-        """Whether hardly a meeting took much longer than most: other programs left the processors alone.
+        """Whether few synchronizations took much longer than most: other programs did not disturb them.
 
         Source:
             Two CPU drivers on a core each: 95 of 100 meetings take at most 2 to 5 times the median; beside
@@ -155,7 +156,7 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coherence:
-    """What cache coherence costs a device for memory that another one uses too, in us for a KiB.
+    """Costs of cache coherence for a device whose memory another one uses too, in us for each KiB.
 
     Source:
         Two cores of a Zen 4: reading what the other one wrote takes 0.03 longer where they share no cache,
@@ -163,9 +164,9 @@ class Coherence:
     """
 
     fetch_us: float
-    """What reading takes longer where the other device wrote last."""
+    """Of reading what the other device wrote last."""
     reclaim_us: float
-    """What writing takes longer where the other device has read since this one wrote."""
+    """Of writing where the other device has read since this one wrote."""
 
 
 NO_COHERENCE = Coherence(fetch_us=0.0, reclaim_us=0.0)
@@ -173,7 +174,7 @@ NO_COHERENCE = Coherence(fetch_us=0.0, reclaim_us=0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCoherence:
-    """What cache coherence costs for memory that the host uses too, beyond copying, in us for a KiB.
+    """Costs of cache coherence for memory that the host uses too, beyond copying, in us for each KiB.
 
     Source:
         Two cores of a Zen 4, the host on the other one: 0.4 for inputs as for outputs where they share no
@@ -191,7 +192,7 @@ NO_HOST_COHERENCE = HostCoherence(input_us=0.0, output_us=0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """What another device does to this one while both work."""
+    """Effects of another device on this one."""
 
     slowdown: Slowdown
     """1 is undisturbed."""
@@ -204,23 +205,23 @@ class Neighbour:
     host: HostCoherence | None = None
     """Of this device and the host; None: not measured."""
     handing_us: float = 0.0
-    """By how much this device begins later for each launch that is enqueued on the other one.
+    """By how many us this device begins later for each launch that is enqueued on the other one.
 
-    A host that enqueues whole runs may do so on cores of this device.
+    The host may enqueue whole runs on cores of this device.
     """
 
     @property
     def is_steady(self) -> bool:
-        """Whether other programs left the devices alone while it was measured, as far as meetings tell."""
+        """Whether synchronizations were steady, that is, other programs did not disturb the measurement."""
         return self.meeting is None or self.meeting.is_steady
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceProfile:
-    """All that is known of a device's speed."""
+    """The speed of a device, as it was measured, borrowed, estimated or simulated."""
 
     info: DeviceInfo
-    """The device, and enough of it to plan for it where it is not."""
+    """The device, with all facts that planning needs when the device is not present."""
     origin: Origin = Origin.MEASURED
     date: str = ""
     """When it was measured, ISO 8601."""
@@ -229,21 +230,21 @@ class DeviceProfile:
     repeatability_pm10: float | None = None
     """Share of samples that came out within 10 % when they were measured again; bounds any model's."""
     reference_us: Mapping[str, float] = field(default_factory=dict)
-    """What the reference kernels take, corrected for background load."""
+    """Times of the reference kernels, corrected for background load."""
     bandwidth_bytes_per_us: float = 0.0
     """Of the memory-bound reference kernel."""
     shared_cache_bytes: int = 0
-    """As much may be read again and again from a cache and not from memory; 0: not known."""
+    """Kept from one run to the next by a cache that cores share; 0: not known, or memory is as fast."""
     launch_us: float = 0.0
-    """What one more launch adds to a queue, beyond its kernel."""
+    """Time that one more launch adds to a queue, beyond its kernel."""
     wait_us: float = 0.0
-    """What starting some launches and waiting for them takes, beyond themselves."""
+    """Time of starting some launches and waiting for them, beyond themselves."""
     rows: Mapping[str, RowModel] = field(default_factory=dict)
     """Kernel -> latency model."""
     sharing: Mapping[str, LinearModel] = field(default_factory=dict)
     """`read`, `write`, `map`, `unmap` -> time over bytes, rows and calls."""
     neighbours: Mapping[str, Neighbour] = field(default_factory=dict)
-    """Name of another device -> what synchronizing with it and working at the same time costs."""
+    """Name of another device -> its effects on this one."""
 
     @property
     def name(self) -> str:
@@ -252,7 +253,7 @@ class DeviceProfile:
 
     @property
     def key(self) -> DeviceKey:
-        """What the device must be for the profile to hold."""
+        """The facts that a device must share for the profile to be valid."""
         return DeviceKey.of(self.info)
 
     @cached_property

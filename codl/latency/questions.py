@@ -1,4 +1,4 @@
-"""How long slices of many operators take on several devices: asked at once, what is alike is learned once.
+"""Predictions of slices of many operators on several devices, made together.
 
 A launch is described once for all devices whose facts lead to the same description, and features are
 extracted once for all descriptions of one sort.
@@ -19,12 +19,22 @@ from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.epilogues import Epilogues
 from codl.latency.features import extract_features
 from codl.latency.predictor import Predictor, Times
-from codl.latency.question import Question
 from codl.machine import DeviceInfo, DeviceKind
 
 Ints = npt.NDArray[np.int64]
 _Stacks = dict[tuple[Hashable, tuple[int, ...]], dict[Hashable, list[int]]]
-"""By what is launched and on which devices, then by what stacked operators have in common: questions."""
+"""By kind of launch and devices, then by sort of stacked operators, the places of questions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Which slices of one operator to predict on each device."""
+
+    node: Node
+    out: OutputBoxes
+    """Boxes of the node's output, none of them empty."""
+    selections: tuple[Selection, ...]
+    """By device, the kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +59,7 @@ class _Group:
 
 
 def answer_questions(questions: Sequence[Question], graph: Graph, predictors: Sequence[Predictor]) -> Answers:
-    """Return what each predictor says about all questions.
+    """Return the predictions of all questions for each device.
 
     Args:
         questions: At least one.
@@ -144,7 +154,7 @@ def _describe(
     predictors: Sequence[Predictor],
     far_shares: Sequence[float],
 ) -> Iterator[_Group]:
-    """Yield what is launched for all questions, by sort."""
+    """Yield the launches of all questions, by sort."""
     for (_, devices), stacks in _stack(questions, graph, predictors, far_shares).items():
         with np.printoptions(threshold=0, edgeitems=1):  # names of packed constants tell of sizes
             groups = _describe_stacks(stacks.values(), devices, questions, graph, predictors)
@@ -158,7 +168,7 @@ def _describe_stacks(
     graph: Graph,
     predictors: Sequence[Predictor],
 ) -> Iterable[_Group]:
-    """Return what some devices launch for stacks of questions, given by their places."""
+    """Return the launches of some devices for stacks of questions, which are given by their places."""
     groups: dict[Hashable, _Group] = {}
     for places in stacks:
         asked = [questions[place] for place in places]

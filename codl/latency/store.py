@@ -83,14 +83,14 @@ def find_profile_named(name: str) -> DeviceProfile | None:
 
 
 def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:
-    """Return a profile for a device, scaled by what the reference kernels take on it.
+    """Return a profile for a device, scaled by the times of the reference kernels on it.
 
     The compute-bound reference has a fixed size for each compute unit, the memory-bound one in all.
 
     Args:
         profile: Of a device of the same driver and kind.
         info: The device.
-        reference_us: What the two reference kernels take on it.
+        reference_us: Times of the two reference kernels on it, in us.
 
     Raises:
         ProfileError: A reference is missing on either side.
@@ -133,7 +133,7 @@ def estimate(
 
 
 _LAUNCH_US = {DeviceKind.CPU: 5.0, DeviceKind.GPU: 8.0, DeviceKind.ACCELERATOR: 20.0}
-"""What a launch usually adds to a queue.
+"""Time that a launch usually adds to a queue, in us.
 
 Source: drivers measured in docs/profiling.md.
 """

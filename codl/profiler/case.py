@@ -1,4 +1,4 @@
-"""What is measured: one operator, the kernel that computes it, and which part of its output."""
+"""Cases: one operator, the kernel that computes it, and a region of its output; and how a case is timed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,17 +23,14 @@ from codl.latency.features import count_constants
 from codl.machine import DeviceInfo
 
 _NEAR_SHARE = 3
-"""Constants are near up to the shared cache over this: what is moved beside them wants some of it, too."""
+"""Near constants take at most the shared cache over this: activations need room in it, too."""
 _PLAY_SECONDS, _MOST_PLAYS = 3e-4, 4
-"""A reading plays a case for about this long: the clocks of devices tick in us."""
+"""A reading plays a case for about this long, at most so often: clocks of devices tick in us."""
+_PLACES = 4
+"""For the operands of each case: their addresses change times by up to 10 %."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Play:
-    launches: Sequence[Call]
-    """What enqueues the kernels, each returning its event."""
-    before: Sequence[Call]
-    """What enqueues that which comes before them and is not counted."""
+_Play = tuple[Sequence[Call], Sequence[Call]]
+"""What enqueues something before the kernels, which is not counted; what enqueues the kernels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,27 +43,29 @@ class Case:
     """Of the output."""
     are_constants_far: bool = False
     """Whether its constants come from memory, and not from a cache that cores share."""
+    repeat_of: float | None = None
+    """When it was first measured, if this is a repetition; in seconds of the Unix epoch."""
 
     @cached_property
     def key(self) -> str:
-        """Text by which the case is known."""
+        """Text that identifies the case in logs."""
         row, parameters = self.selection.implementation.name, sorted(self.selection.parameters.items())
         far = " far" if self.are_constants_far else ""
         return f"{row} {parameters} {self.layer.key} {self.region.begin}{self.region.end}{far}"
 
     @cached_property
     def graph(self) -> Graph:
-        """The operator alone; its constants are outlines without memory of their own."""
+        """The operator alone; its constants have shapes but no memory."""
         return self.layer.make_graph()
 
     @property
     def node(self) -> Node:
-        """The last node, and as a rule the only one."""
+        """The last node, of whose output the case computes a region."""
         return self.graph.nodes[-1]
 
     @property
     def size_bytes(self) -> int:
-        """All tensors of the operator together, constants counted twice: as they are and packed."""
+        """Bytes of all tensors; constants count twice, as they are and packed."""
         sizes = [
             int(np.prod(tensor.shape)) * (2 if name in self.graph.constants else 1)
             for name, tensor in self.graph.tensors.items()
@@ -74,7 +73,7 @@ class Case:
         return sum(sizes) * FLOAT_BYTES
 
     def find_needs(self) -> dict[str, Region]:
-        """Return what is read of each tensor, or, of the output, written."""
+        """Return by tensor the region that is read, or written of the output."""
         needs = {self.node.output: self.region}
         for node in reversed(self.graph.nodes):
             regions = input_regions(node, self.graph, needs[node.output])
@@ -87,24 +86,23 @@ class Case:
         return row.describe(self.node, self.graph, Boxes.of([self.region]), info, parameters)
 
     def count_constant_bytes(self, info: DeviceInfo) -> float:
-        """Return how many bytes of packed constants are read, those apart that no kernel packs."""
+        """Return the bytes of packed constants that are read."""
         return float(sum(count_constants(batch)[0] for batch in self.describe(info)))
 
     def count_memory_bytes(self, info: DeviceInfo) -> float:
-        """Return about how many of the bytes read and written pass between caches and memory."""
+        """Return about how many bytes pass between caches and memory."""
         moved = float(sum(one.read_bytes[0] + one.written_bytes[0] for one in self.describe(info)))
         constants = self.count_constant_bytes(info) if self.are_constants_far else 0.0
         return max(constants, moved - CACHED_BYTES)
 
     def place_constants(self, info: DeviceInfo, shared_cache_bytes: int) -> "Case":
-        """Return the case with its constants far, where no cache has room for them, else every other time.
+        """Return the case with its constants far where no cache has room for them, else in every second case.
 
-        Which ones is decided by the case itself, so that a profiler that is started again asks for the same.
+        The choice depends on the key alone, so that a profiler that is started again asks for the same.
 
         Args:
             info: The device.
-            shared_cache_bytes: What a cache that cores share keeps; where that is 0, memory is as fast, and
-                all are near.
+            shared_cache_bytes: What a cache that cores share keeps; 0 where memory is as fast: all are near.
         """
         constants = self.count_constant_bytes(info)
         if not constants or not shared_cache_bytes:
@@ -114,20 +112,20 @@ class Case:
 
 
 class PreparedCase:
-    """A case bound to a device, its operands in memory; it runs as often as it is asked to.
+    """A case bound to a device, with its operands in memory, that can be timed any number of times.
 
-    In a network an operator finds its input just written and its weights long out of the core's own caches.
-    So before each run near weights are read, the caches are swept, and output and input are written anew,
-    none of which is counted.
+    In a network the input of an operator was just written, and its weights have left the core's own caches.
+    So before each run near weights are read, the caches are swept, and output and input are written anew;
+    none of this is counted.
+
+    Its operands have several places, which plays use in turn.
 
     Args:
         case: What to run.
-        stopwatch: What times it, on which device.
+        stopwatch: Times it on its device.
         sweep: Enqueues something that fills the caches with other data.
-        pool: Where its weights are.
-        activations: Where its activations are.
-        places: Places for its operands, which plays take in turn: where they lie to each other in a network
-            nobody knows.
+        pool: Memory for weights.
+        activations: Memory for activations.
 
     Raises:
         BuildError: The driver refused a kernel.
@@ -140,41 +138,34 @@ class PreparedCase:
         stopwatch: Stopwatch,
         sweep: Call,
         pool: ConstantPool,
-        *,
         activations: ActivationPool,
-        places: int,
     ) -> None:
         self.case = case
         self._stopwatch, self._device, self._pool = stopwatch, stopwatch.device, pool
         self._activations = activations
         self._keep: list[Any] = []
-        """Pools may grow under those who use them."""
-        self._plays = 1
+        """Memory of the pools that is in use; a pool that grows lets go of it."""
         self._sweep = sweep
         self._batches, self._needs = case.describe(self._device.info), case.find_needs()
-        self._places = tuple(self._prepare(sweep) for _ in range(places))
-        self._turns = cycle(self._places)
-
-    def run(self) -> float:
-        """Run it once in each place and return how long its kernels took at best, in seconds."""
-        times = [self._stopwatch.time(place.launches, before=place.before) for place in self._places]
-        # what is far is not so a second time in the same place
-        most = min(_MOST_PLAYS, len(self._places)) if self.case.are_constants_far else _MOST_PLAYS
-        self._plays = int(np.clip(_PLAY_SECONDS / max(min(times), 1e-9), 1, most))
-        return min(times)
+        places = [self._prepare(sweep) for _ in range(_PLACES)]
+        self._turns = cycle(places)
+        # drivers compile at the first launch
+        seconds = min(stopwatch.time(launches, before=before) for before, launches in places)
+        self._plays = int(np.clip(_PLAY_SECONDS / max(seconds, 1e-9), 1, _MOST_PLAYS))
+        """Plays of a reading; no more than places, as far constants are in a cache the second time."""
 
     def read(self) -> float:
-        """Return what its kernels take in seconds: the median of several plays if they are short.
+        """Return the time of its kernels in seconds: the median of several plays if they are short.
 
-        Caches are swept first; meanwhile the host hands over the rest.
+        Caches are swept first; meanwhile the host enqueues the rest.
         """
         groups: list[Sequence[Call]] = [[self._sweep]]
         for play in islice(self._turns, self._plays):
-            groups += play.before, play.launches
+            groups += play
         return float(np.median(self._stopwatch.time_groups(groups)[0, 2::2]))
 
     def _prepare(self, sweep: Call) -> _Play:
-        """Return the case with its operands in a place of their own."""
+        """Return a play of the case with its operands in a new place."""
         graph, output = self.case.graph, self.case.node.output
         used = {arg.name for batch in self._batches for arg in batch.tensors}
         reads: list[Call] = []
@@ -195,17 +186,17 @@ class PreparedCase:
             take_scratch=self._activations.take_scratch,
         )
         self._keep += storages.values(), launches
-        return _Play([launch.enqueue for launch in launches], (*reads, sweep, *writes.values()))
+        return (*reads, sweep, *writes.values()), [launch.enqueue for launch in launches]
 
     def _take_panels(self, packed: PackedArg, count: int, reads: list[Call]) -> Any:
-        """Return panels of random weights; real ones are packed only where nothing else tells their size."""
+        """Return panels of random weights; real ones are packed only to find a size that is not known."""
         floats = packed.panel_floats
         if floats is None:
             floats = packed.count_panel_floats(fill_constants(self.case.graph))
         return self._take(count * floats, reads)[0]
 
     def _place(self, names: Sequence[str], reads: list[Call]) -> dict[str, Storage]:
-        """Return tensors on the device: constants in ONNX order, activations in storage order."""
+        """Return tensors on the device: constants in ONNX order, activations as kernels store them."""
         whole = {name: Region.whole(self.case.graph.shape(name)) for name in names}
         constants = [name for name in names if name in self.case.graph.constants]
         storages = self._activations.place({name: whole[name] for name in names if name not in constants})
@@ -214,7 +205,7 @@ class PreparedCase:
         return storages
 
     def _take(self, floats: int, reads: list[Call]) -> tuple[Any, FloatArray]:
-        """Return constants; what reads near ones joins ``reads``."""
+        """Return constants; for near ones a call that reads them is added to ``reads``."""
         if self.case.are_constants_far:
             taken = self._pool.take_far(floats)
         else:

@@ -1,4 +1,4 @@
-"""What it costs that caches keep memory coherent which two devices use."""
+"""Costs of cache coherence for memory that two devices use."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,21 +16,14 @@ from codl.profiler.scripts import measure_scripts
 
 _US = 1e6
 SHARED_FLOATS = 1 << 17
-"""As many as a core's own cache holds besides what else a layer needs."""
+"""As many as fit into a core's own cache together with the other operands of a layer."""
 
 
 def measure_coherence(devices: Sequence[Device], *, seconds: float) -> tuple[Coherence, Coherence] | None:
-    """Return what either of two devices pays for the other's use of the same memory.
+    """Return for each of two devices how much longer it takes because the other one uses the same memory.
 
-    It is what reading takes right after the other one wrote, over reading after the device itself did; and
-    what writing takes after the other one read, over writing after nobody else did.
-
-    Args:
-        devices: Both, with profiling.
-        seconds: How long to measure.
-
-    Returns:
-        One for each device, or None where they do not both compute in the host's memory.
+    It reads right after the other one wrote, instead of itself; and it writes right after the other one read.
+    None where the devices, which are opened with profiling, do not both compute in the host's memory.
 
     Raises:
         DeviceError: A driver refused a kernel or memory, or its queues keep no times.
@@ -40,13 +33,9 @@ def measure_coherence(devices: Sequence[Device], *, seconds: float) -> tuple[Coh
     floats = max(round_read(device, SHARED_FLOATS) for device in devices)
     whole = Region.whole((floats,))
     storages = place_shared(whole, devices)
-    writes = [
-        prepare_write(device, storage, whole) for device, storage in zip(devices, storages, strict=True)
-    ]
-    reads = [
-        prepare_read(device, storage.buffer, SHARED_FLOATS)
-        for device, storage in zip(devices, storages, strict=True)
-    ]
+    placed = list(zip(devices, storages, strict=True))
+    writes = [prepare_write(device, storage, whole) for device, storage in placed]
+    reads = [prepare_read(device, storage.buffer, SHARED_FLOATS) for device, storage in placed]
     rest = [(place, prepare_sweep(device)) for place, device in enumerate(devices)]
     rows: dict[str, Callable[[], Played]] = {}
     for own, other in ((0, 1), (1, 0)):
@@ -71,14 +60,14 @@ def measure_coherence(devices: Sequence[Device], *, seconds: float) -> tuple[Coh
 
 
 def count_us_per_kib(seconds: float, floats: int) -> float:
-    """Return what a KiB of so many floats takes, in us."""
+    """Return the us for each KiB of an amount of floats."""
     return seconds * _US / (floats * FLOAT_BYTES / KIB)
 
 
 def _script(
     devices: Sequence[Device], before: Sequence[tuple[int, Enqueue]], timed: tuple[int, Enqueue]
 ) -> list[Call]:
-    """Return calls one after the other, each when the one before is done; only the last one counts."""
+    """Return calls that each wait for the one before; only the last one is timed."""
     script: list[Call] = []
     for place, call in before:
         script += [(None, call), (None, devices[place].finish)]

@@ -1,6 +1,6 @@
 """Profiles of devices at their first use: the user's own, a shipped one scaled to the device, or an estimate.
 
-What is measured for that takes seconds and is kept between processes.
+Scaling takes measurements of some seconds, which are kept for later processes.
 """
 
 import json
@@ -31,11 +31,11 @@ _REFERENCES_FILE, _NEIGHBOURS_FILE = "references.json", "neighbours.json"
 
 
 def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
-    """Return by name the best profiles there are for devices that work together.
+    """Return by name the best profiles available for devices that work together.
 
-    A profile of the user's own counts as it is; without one a shipped profile is scaled to the device, and
-    without that all is estimated. Where profiles do not say what two devices do to each other, that is
-    measured, and kept.
+    A profile of the user's own is returned as it is; without one a shipped profile is scaled to the device,
+    and without that everything is estimated. Effects of two devices on each other that no profile holds are
+    measured and kept.
 
     Raises:
         DeviceError: A device that had to be measured failed.
@@ -75,10 +75,10 @@ def _borrow(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
 
 
 def _share_processor(one: DeviceInfo, other: DeviceInfo) -> bool:
-    """Return whether two devices are as many cores of one processor, or the same ones.
+    """Return whether two devices are equal, or CPU drivers with as many cores of one processor.
 
-    How fast that is, is one number: how much its drivers differ is known better from their shipped profiles
-    than from some seconds here, in which other programs may have slowed one of them down.
+    Their profiles are scaled by one factor: how much the drivers differ is known better from their shipped
+    profiles than from some seconds here, in which other programs may have disturbed one of them.
 
     Source:
         Two CPU drivers on a core each, readings of 2.5 s: one is 0.84 to 1.1 times as fast as the other.
@@ -88,22 +88,25 @@ def _share_processor(one: DeviceInfo, other: DeviceInfo) -> bool:
 
 
 def _recall_references(infos: Sequence[DeviceInfo]) -> dict[str, dict[str, float]]:
-    """Return by name what the two reference kernels take on each device, in us; measured once, then kept.
+    """Return by name the times of the two reference kernels on each device, in us; measured once, then kept.
 
-    Devices that are measured take turns, so that a slow minute is one for all of them.
+    Devices that are measured take turns, so that other programs disturb all of them alike.
     """
+
+    def read(told: Mapping[str, Any]) -> dict[str, float]:
+        return {name: read_number(value, name, least=1e-6) for name, value in told["reference_us"].items()}
+
     found: dict[str, dict[str, float]] = {}
     for info in infos:
-        if (kept := _recall(info, _REFERENCES_FILE, _tell_device(info), _read_references)) is not None:
+        if (kept := _recall(info, _REFERENCES_FILE, _tell_device(info), read)) is not None:
             found[info.name] = kept
     unknown = [info for info in infos if info.name not in found]
     for info in unknown:
-        _LOG.warning(
-            "%s: no profile yet: its two reference kernels are measured, in seconds; "
-            "`codl profile --device %s` measures its kernels",
-            info.name,
-            info.name,
+        text = (
+            "%s: no profile yet: measuring two reference kernels, some seconds; "
+            "`codl profile --device %s` measures all kernels"
         )
+        _LOG.warning(text, info.name, info.name)
     measured = measure_references([open_device(info.name) for info in unknown]) if unknown else []
     for info, reference_us in zip(unknown, measured, strict=True):
         _keep(info, _REFERENCES_FILE, {**_tell_device(info), "reference_us": reference_us})
@@ -115,14 +118,10 @@ def _tell_device(info: DeviceInfo) -> dict[str, Any]:
     return {"device": asdict(DeviceKey.of(info))}
 
 
-def _read_references(told: Mapping[str, Any]) -> dict[str, float]:
-    return {name: read_number(value, name, least=1e-6) for name, value in told["reference_us"].items()}
-
-
 def _recall_neighbours(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:
-    """Return what two devices do to each other, the first's first; measured once, then kept.
+    """Return the effects of two devices on each other, the first one's first; measured once, then kept.
 
-    What other programs disturbed counts for this process only.
+    A measurement that other programs disturbed is not kept.
     """
     known = {**_tell_device(first), "other": asdict(DeviceKey.of(second))}
     where = f"{second.name}.{_NEIGHBOURS_FILE}"
@@ -141,7 +140,7 @@ def _recall_neighbours(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour
 def _recall(
     info: DeviceInfo, name: str, known: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Found]
 ) -> Found | None:
-    """Return what was kept of a device as it is read; None where it is missing, damaged or of others."""
+    """Return what was kept for a device, parsed by ``read``; None where it is missing, damaged or foreign."""
     try:
         told = json.loads(read_text(user_path(info).parent / name))
         return read(told) if all(told[key] == value for key, value in known.items()) else None

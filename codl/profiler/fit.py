@@ -1,8 +1,8 @@
-"""From samples to latency models: least squares with coefficients that are never negative, by relative error.
+"""Latency models fitted to samples: least squares of relative errors, no coefficient negative.
 
 Squared relative errors are re-weighted until the sum of absolute ones is least: half of the samples then lie
-above the prediction and half below, and a few samples that were disturbed have little influence. The only
-module that needs scikit-learn, and for the offline stage only.
+above the prediction and half below, and a few disturbed samples have little influence. No other module needs
+scikit-learn.
 """
 
 import json
@@ -16,7 +16,7 @@ from codl.catalog.spec import Implementation
 from codl.errors import ProfileError
 from codl.latency.features import FEATURES, FLOPS, FloatMatrix
 from codl.latency.linear import LinearModel
-from codl.latency.profile import Quality, RowModel
+from codl.latency.profile import ROWS, Quality, RowModel
 from codl.machine import DeviceInfo
 from codl.profiler.log import Sample
 from codl.profiler.samples import describe_samples, find_time_us
@@ -31,41 +31,35 @@ Times = npt.NDArray[np.float64]
 LEAST_SAMPLES = 6
 """A kernel with fewer gets no latency model."""
 _ROUNDS = 5
-"""Of weighting anew."""
+"""Fits, each with the weights of the one before."""
 _LEAST_ERROR = 0.05
-"""Relative error below which a sample weighs no more: measurements are no better."""
+"""Relative error below which the weight of a sample stays the same: measurements are no better."""
 _RIDGE = 1e-4
-"""What a feature's squared share of the time costs: features that always come together share their time."""
+"""Penalty of a feature's squared share of the time: features that always come together share their time."""
 _HELD_OUT, _SPLITS = 0.3, 6
 _BASELINE = ("launches", FLOPS)
 
 
 def fit_rows(
-    samples: Sequence[Sample],
-    references: Mapping[str, float],
-    info: DeviceInfo,
-    rows: Mapping[str, Implementation],
+    samples: Sequence[Sample], references: Mapping[str, float], info: DeviceInfo
 ) -> dict[str, RowModel]:
-    """Return the latency model of each kernel that has samples enough.
+    """Return the latency model of each kernel that has enough samples.
 
     Args:
         samples: Of all kernels.
-        references: What the reference kernels take, in us.
+        references: Times of the reference kernels in us.
         info: The device.
-        rows: The catalog, by name.
     """
     by_row: dict[str, dict[str, list[Sample]]] = {}
     for sample in samples:
         by_row.setdefault(sample.row, {}).setdefault(sample.key, []).append(sample)
     found = {}
     for name, cases in by_row.items():
-        if name in rows and len(cases) >= LEAST_SAMPLES:
-            us = np.array(
-                [np.median([find_time_us(one, references) for one in taken]) for taken in cases.values()]
-            )
+        if name in ROWS and len(cases) >= LEAST_SAMPLES:
+            us = [np.median([find_time_us(one, references) for one in taken]) for taken in cases.values()]
             firsts = [taken[0] for taken in cases.values()]
-            values = describe_samples(firsts, rows[name], info)
-            found[name] = fit_row(rows[name], firsts, values, us)
+            values = describe_samples(firsts, ROWS[name], info)
+            found[name] = fit_row(ROWS[name], firsts, values, np.array(us))
     return found
 
 
@@ -92,7 +86,7 @@ def fit_row(row: Implementation, samples: Sequence[Sample], values: FloatMatrix,
 
 
 def _examine(values: FloatMatrix, us: Times, layers: Sequence[str]) -> tuple[Quality, float]:
-    """Return how well layers are predicted by the others, and what two of three errors are within."""
+    """Return how well layers are predicted by the others, and the relative error that 2 of 3 stay within."""
     ratios, naive = [np.zeros(0)], [np.zeros(0)]
     baseline = [FEATURES.index(name) for name in _BASELINE]
     for turn in range(_SPLITS):
@@ -123,15 +117,14 @@ def split(layers: Sequence[str], turn: int) -> npt.NDArray[np.bool_]:
         turn: Number of the split.
     """
     distinct = sorted(set(layers))
-    chosen = np.random.default_rng(turn).permutation(len(distinct))[
-        : max(1, round(_HELD_OUT * len(distinct)))
-    ]
+    count = max(1, round(_HELD_OUT * len(distinct)))
+    chosen = np.random.default_rng(turn).permutation(len(distinct))[:count]
     names = {distinct[place] for place in chosen}
     return np.array([layer in names for layer in layers])
 
 
 def fit_model(names: Sequence[str], values: FloatMatrix, us: Times) -> LinearModel:
-    """Return the model that `fit_linear` finds, over features of these names."""
+    """Return the model over features of these names, with the coefficients of `fit_linear`."""
     coefficients = fit_linear(values, us).tolist()
     return LinearModel({name: us for name, us in zip(names, coefficients, strict=True) if us})
 
@@ -160,14 +153,10 @@ def fit_linear(values: FloatMatrix, us: Times) -> Times:
 
 
 def check_installed() -> None:
-    """Raise an error when scikit-learn is missing, or return silently; a session never needs it.
-
-    Raises:
-        ProfileError: It is.
-    """
+    """Raise `ProfileError` when scikit-learn is missing, or return silently."""
     if LinearRegression is None:
         raise ProfileError(
-            "scikit-learn: got no such package, expected what fits latency models; "
+            "scikit-learn: got no such package, expected it to fit latency models; "
             "run `pip install codl[profile]`"
         )
 

@@ -1,4 +1,4 @@
-"""What it costs beyond copying that a device and the host use the same memory."""
+"""Costs of cache coherence, beyond copying, for memory that a device and the host use."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,18 +23,11 @@ _LEAST_ROUNDS = 8
 
 
 def measure_host_coherence(device: Device, *, seconds: float) -> HostCoherence | None:
-    """Return what a device and the host pay for each other's use of the same memory.
+    """Return how much longer transfers take because a device and the host use the same memory.
 
-    An input is written by the host over what the device has read, and read by the device after the host
-    wrote; an output the other way round. Of each that is what it takes longer than where one of them alone
-    has used the memory.
-
-    Args:
-        device: With profiling.
-        seconds: How long to measure.
-
-    Returns:
-        None where the device does not compute in the host's memory.
+    The host writes an input that the device has read before, then the device reads it; of an output it is the
+    other way round. Each is compared with the same access where only one of the two uses the memory. None
+    where the device, which is opened with profiling, does not compute in the host's memory.
 
     Raises:
         DeviceError: A driver refused a kernel or memory, or its queue keeps no times.
@@ -78,7 +71,7 @@ def measure_host_coherence(device: Device, *, seconds: float) -> HostCoherence |
 
 
 def _prepare_rest(device: Device) -> Callable[[], None]:
-    """Return what puts other things into the nearest caches of host and device, as the rest of a run does."""
+    """Return a call that fills the nearest caches of host and device with other data, as a run does."""
     sweep, values = prepare_sweep(device), np.zeros(SWEPT_BYTES // FLOAT_BYTES // 2, np.float32)
     copy = np.empty_like(values)
 
@@ -91,7 +84,7 @@ def _prepare_rest(device: Device) -> Callable[[], None]:
 
 
 def _time_last(device: Device, calls: Sequence[Callable[[], float | None]]) -> float:
-    """Return what the last of some calls takes in seconds, the first ones done: as it tells, if it does."""
+    """Return the seconds of the last of some calls: those that it returns, or else those until it returns."""
     with at_work([device], f"copies on {device.info.name}"):
         for call in calls[:-1]:
             call()

@@ -1,9 +1,8 @@
-"""What was measured, line by line: nothing is lost when a profiler is stopped, and a second start goes on."""
+"""The log of samples, one a line: a profiler that was stopped loses nothing and continues from it."""
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -14,9 +13,9 @@ from codl.errors import ProfileError
 from codl.latency.profile import DeviceKey
 
 _METHOD = 15
-"""What samples mean: those that were taken in another way lie in another file."""
+"""Version of the measurement; samples of another version lie in another file."""
 _SYNC_EVERY = 16
-"""Lines between two synchronisations: a killed process loses none, a lost machine a second's worth."""
+"""Lines written between two calls of fsync: a crash of the machine loses about a second of samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,31 +26,31 @@ class Sample:
     """Of the case."""
     row: str
     digest: str
-    """Of the preprocessed kernel as it was then."""
+    """Of the preprocessed source of the kernel."""
     layer: Mapping[str, Any]
     """As in a workload file."""
     parameters: Mapping[str, int]
     begin: tuple[int, ...]
     end: tuple[int, ...]
     ratios: Mapping[str, float]
-    """Times in runs of each reference kernel, as long as a profile's references."""
+    """Time over that of each reference kernel in the same rounds."""
     memory_share: float
-    """How much of the time memory is the limit, roughly, in [0, 1]."""
+    """Rough share of the time that memory limits, in [0, 1]."""
     spread: float
-    """Standard error of the time, relative."""
+    """Relative standard error of the time."""
     rounds: int
-    """Readings."""
+    """Number of readings."""
     at: float
-    """When, in seconds of the Unix epoch."""
+    """When it was taken, in seconds of the Unix epoch."""
     repeat_of: float | None = None
-    """When the case was measured before, if this is to see how well that repeats."""
+    """When the case was first measured, if this is a repetition; in seconds of the Unix epoch."""
     are_constants_far: bool = False
-    """Whether they came from memory, and not from a cache that cores share."""
+    """Whether constants came from memory, and not from a cache that cores share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What a log holds."""
+    """The contents of a log."""
 
     samples: list[Sample]
     ends: list[float]
@@ -65,13 +64,10 @@ class SampleLog(ExplainedJournal):
         ProfileError: Another process has it open, or it cannot be written.
     """
 
-    busy = (
-        "got another profiler at work, expected to be alone; wait for it, or end it: what it has measured is "
-        "kept"
-    )
+    busy = "got another profiler at work, expected none; wait for it or end it: its samples are kept"
     failed = (
         "cannot write ({problem}), expected room for samples; free space or set CODL_CACHE_DIR, then run "
-        "`codl profile` again: what was measured so far is kept"
+        "`codl profile` again: the samples so far are kept"
     )
 
     def __init__(self, path: Path) -> None:
@@ -86,35 +82,30 @@ class SampleLog(ExplainedJournal):
         self.append({"sample": asdict(sample)})
 
     def add_end(self) -> None:
-        """Add that a campaign is complete."""
+        """Note that a campaign is complete."""
         self.append({"end": time.time()})
 
 
-@contextmanager
-def claim_machine(folder: Path) -> Iterator[None]:
-    """Keep other profilers off the machine while the block runs: two at once measure each other.
-
-    Args:
-        folder: Where all profilers of a user look for each other.
+def claim_machine(folder: Path) -> SampleLog:
+    """Return a context manager that keeps other profilers out: two at once disturb each other.
 
     Raises:
         ProfileError: Another one is at work, or the folder cannot be written.
     """
-    with SampleLog(folder / "profiling.lock"):
-        yield
+    return SampleLog(folder / "profiling.lock")
 
 
 def name_log(folder: Path, key: DeviceKey) -> Path:
-    """Return where the samples of a device with its driver are kept, apart from those of other drivers."""
+    """Return the log of a device with its driver; each version of a driver has one of its own."""
     digest = hashlib.sha256(f"{_METHOD} {key!r}".encode()).hexdigest()
     return folder / f"samples-{digest[:12]}.jsonl"
 
 
 def read_log(path: Path) -> History:
-    """Return what a log holds, nothing when there is none; lines that are damaged are left out.
+    """Return the contents of a log, none where it is missing; damaged lines are left out.
 
     Raises:
-        ProfileError: It cannot be read.
+        ProfileError: The file cannot be read.
     """
     samples: list[Sample] = []
     ends: list[float] = []
@@ -129,7 +120,7 @@ def read_log(path: Path) -> History:
                 continue
     except OSError as error:
         raise ProfileError(
-            f"{path}: got {error}, expected samples; mend its permissions or remove it"
+            f"{path}: got {error}, expected samples; change its permissions or remove it"
         ) from error
     return History(samples=samples, ends=ends)
 
@@ -156,5 +147,5 @@ def _read_sample(told: Mapping[str, Any]) -> Sample:
 def _positive(told: Mapping[str, Any]) -> dict[str, float]:
     values = {str(name): float(value) for name, value in told.items()}
     if not all(isfinite(value) and value > 0 for value in values.values()):
-        raise ValueError("a time that is none")
+        raise ValueError("not a positive time")
     return values

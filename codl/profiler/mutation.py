@@ -1,4 +1,4 @@
-"""Relatives of a layer: the same operator at other sizes, so that shapes between real ones are seen too."""
+"""Mutations of a layer: the same operator at other sizes, so that shapes between real ones are measured."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ _OCTAVES = 1.0
 
 
 def mutate(layer: Layer, rng: Generator) -> Layer | None:
-    """Return a layer of the same operator with other sizes, or None where nobody knows how."""
+    """Return a layer of the same operator with other sizes; None for operators that cannot be mutated."""
     if layer.before:
         return None
     match layer.op:
@@ -43,7 +43,7 @@ def mutate(layer: Layer, rng: Generator) -> Layer | None:
 
 
 def _scale(size: int, rng: Generator) -> int:
-    """Return a size near another one; a round number as often as not."""
+    """Return a size near another one, in most cases a multiple of 8 or 16."""
     wanted = size * 2.0 ** rng.uniform(-_OCTAVES, _OCTAVES)
     step = int(rng.choice([1, 8, 16])) if size >= 16 else 1
     return int(max(1, round(wanted / step) * step))
@@ -83,7 +83,7 @@ def _mutate_pool(layer: Layer, op: Pool2d, rng: Generator) -> Layer | None:
 def _scale_window(
     layer: Layer, op: Conv2d | Pool2d, rng: Generator
 ) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return other heights and widths of input and output, or None where the windows do not fit."""
+    """Return other heights and widths of input and output; None where the windows do not fit."""
     sides, outs = [], []
     factor = 2.0 ** rng.uniform(-_OCTAVES, _OCTAVES)
     for axis in range(2):
@@ -114,7 +114,7 @@ def _mutate_matmul(layer: Layer, rng: Generator) -> Layer | None:
 
 
 def _mutate_image(layer: Layer, rng: Generator) -> Layer:
-    """Return the layer on an image of another height and width; channels, which many operands share, stay."""
+    """Return the layer on images of another height and width; channels stay, as many operands share them."""
     image = layer.output[2:]
     scaled = tuple(_scale(side, rng) for side in image)
 

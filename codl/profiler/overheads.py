@@ -1,8 +1,7 @@
-"""What the driver takes beside kernels: launches, waits, copies between device and host."""
+"""Costs of a driver beyond kernels: launches, waits, transfers between device and host."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from codl.devices.memory import HostCopy, count_runs, place_host, place_in, plac
 from codl.devices.opencl import Device
 from codl.devices.script import Call, play
 from codl.devices.stopwatch import SECONDS_PER_NS, Stopwatch, count_ns
-from codl.devices.timing import Row, interleave
+from codl.devices.timing import interleave
 from codl.ir.graph import FLOAT_BYTES
 from codl.ir.regions import Region
 from codl.latency.linear import LinearModel
@@ -23,10 +22,9 @@ from codl.profiler.fit import fit_model
 from codl.profiler.scripts import measure_scripts
 
 _FEW, _MANY = 16, 40
-"""Launches of a queue; drivers need longer between kernels of 100 us than between such of nothing."""
+"""Launches of a queue; drivers need longer between kernels of 100 us than between empty ones."""
 _TRIALS = 25
 _SECONDS = 2.0
-_COPY_FEATURES = ("calls", "bytes", "rows")
 _COPIES = (
     ((1, 16, 8, 8), (1, 16, 8, 8)),
     ((1, 64, 28, 28), (1, 64, 14, 28)),
@@ -47,34 +45,21 @@ _COPIES = (
 _US = 1e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overhead:
-    """What a driver takes for launches, without their kernels, in us."""
+def measure_launches(device: Device) -> tuple[float, float]:
+    """Return the us that one more launch adds to a busy queue, and those of starting and waiting.
 
-    launch_us: float
-    """One more launch in a busy queue."""
-    wait_us: float
-    """Starting and waiting."""
-
-
-def measure_launches(device: Device) -> Overhead:
-    """Return what one more launch adds to a busy queue, and what starting and waiting take.
-
-    The first is what passes between kernels, and by how much kernels take longer while the host hands over
-    more: it may itself be a thread of the device.
-
-    Args:
-        device: What to measure.
+    The first is the time between kernels, and by how much kernels take longer while the host enqueues more:
+    the host may share a core with the device.
 
     Raises:
-        DeviceError: Its queues keep no times.
+        DeviceError: The device's queues keep no times.
 
     Source:
         Wall clock, without the kernels, of queues of few and of many launches of about 100 us, so that the
         host is ahead of the device as in a run; and of one alone. Intel's driver and PoCL on a core of an
         Emerald Rapids: 5.4 and 3.7 us a launch, in runs of ShuffleNet and SqueezeNet 6 to 9 us; 3.7 and 1.6
-        us where kernels do nothing. With both cores of a Zen 3 Intel's driver needs 8 us to take a launch,
-        and computes on one core less meanwhile.
+        us where kernels do nothing. On both cores of a Zen 3 Intel's driver needs 8 us to enqueue a launch,
+        and computes on one core fewer meanwhile.
     """
     stopwatch = Stopwatch(device)
     timed = stopwatch.device
@@ -88,78 +73,77 @@ def measure_launches(device: Device) -> Overhead:
         prepare=partial(play, scripts["wait"], (timed,)),
     )
     added = (found["many"].rest - found["few"].rest) / (_MANY - _FEW) + _find_loss(timed, call)
-    return Overhead(launch_us=max(0.0, added * _US), wait_us=max(0.0, found["wait"].rest * _US))
+    return max(0.0, added * _US), max(0.0, found["wait"].rest * _US)
 
 
 def _find_loss(device: Device, call: Callable[[], Any]) -> float:
-    """Return what kernels of a queue lose to the handing over of one launch, in seconds.
-
-    Args:
-        device: The device, with profiling.
-        call: Enqueues one of many equal kernels and returns its event.
-    """
+    """Return by how much equal kernels of a queue take longer while one more is enqueued, in seconds."""
     found = []
     for _ in range(_TRIALS):
         with at_work([device], f"launches on {device.info.name}"):
             events = [call() for _ in range(_MANY)]
             device.finish()
         seconds = SECONDS_PER_NS * np.array([count_ns(event) for event in events], np.float64)
-        found.append((seconds - np.median(seconds[_MANY // 2 :])).mean())  # these when all was handed over
+        found.append((seconds - np.median(seconds[_MANY // 2 :])).mean())  # these run when all are enqueued
     return float(np.median(found))
 
 
 def measure_copies(device: Device) -> dict[str, LinearModel]:
-    """Return what rectangular copies to the host (`read`) and from it (`write`) cost.
+    """Return the costs of rectangular copies to the host (`read`) and from it (`write`).
 
     Reads are waited for, as the executor waits for them. Writes are enqueued and finished.
     """
-    values: list[tuple[float, float, float]] = []
-    times: dict[str, list[float]] = {"read": [], "write": []}
-    for shape, part in _COPIES:
-        tensor, region = Region.whole(shape), Region.whole(part)
+
+    def measure(tensor: Region, region: Region) -> tuple[int, dict[str, float]]:
         storage = place_in(tensor, device.allocate(tensor.size))
         copy = HostCopy(device=device, storage=storage, host=place_host(region), region=region)
-        rows = {"read": _time(device, copy.read), "write": _time(device, copy.write)}
+        rows = {"read": partial(_time, device, copy.read), "write": partial(_time, device, copy.write)}
         taken = interleave(rows, most_rounds=9, pause_seconds=0.0)
-        values.append((1.0, float(region.size * FLOAT_BYTES), float(count_runs(region, tensor))))
-        for name in rows:
-            times[name].append(taken.median(name) * _US)
-    return {name: fit_model(_COPY_FEATURES, np.array(values), np.array(us)) for name, us in times.items()}
+        return region.size * FLOAT_BYTES, {name: taken.median(name) for name in rows}
+
+    return _fit(measure, ("calls", "bytes", "rows"))
 
 
 def measure_maps(device: Device) -> dict[str, LinearModel]:
-    """Return what it costs to take hold of a region in shared memory (`map`) and to give it back (`unmap`).
+    """Return the costs of mapping a region of shared memory for the host (`map`) and unmapping it (`unmap`).
 
-    Devices with memory of their own map nothing: they have no such costs.
+    Empty for devices with memory of their own, which map nothing.
     """
-    if not device.info.is_unified:
-        return {}
-    values: list[tuple[float, float]] = []
-    times: dict[str, list[float]] = {"map": [], "unmap": []}
+
+    def measure(tensor: Region, region: Region) -> tuple[int, dict[str, float]]:
+        (storage,) = place_shared(tensor, [device])
+        held = HeldRegion(device=device, storage=storage, region=region, is_written=True)
+        taken = [(_time(device, held.map), _time(device, held.unmap)) for _ in range(_TRIALS)]
+        map_seconds, unmap_seconds = np.median(taken, axis=0).tolist()
+        return held.size_bytes, {"map": map_seconds, "unmap": unmap_seconds}
+
+    return _fit(measure, ("calls", "bytes")) if device.info.is_unified else {}
+
+
+def _fit(
+    measure: Callable[[Region, Region], tuple[int, Mapping[str, float]]], features: Sequence[str]
+) -> dict[str, LinearModel]:
+    """Return by kind of transfer the model of its time.
+
+    Args:
+        measure: Returns the bytes of a transfer, and by kind its time in seconds, given a tensor and a part.
+        features: Of the model.
+    """
+    values: list[tuple[float, ...]] = []
+    times: dict[str, list[float]] = {}
     for shape, part in _COPIES:
         tensor, region = Region.whole(shape), Region.whole(part)
-        storage = place_shared(tensor, [device])[0]
-        held = HeldRegion(device=device, storage=storage, region=region, is_written=True)
-        taken: dict[str, list[float]] = {"map": [], "unmap": []}
-        with at_work([device], f"maps on {device.info.name}"):
-            for _ in range(_TRIALS):
-                for name, call in (("map", held.map), ("unmap", held.unmap)):
-                    start = time.perf_counter()
-                    call()
-                    device.finish()
-                    taken[name].append(time.perf_counter() - start)
-        values.append((1.0, float(held.size_bytes)))
+        bytes_, taken = measure(tensor, region)
+        values.append((1.0, float(bytes_), float(count_runs(region, tensor)))[: len(features)])
         for name, seconds in taken.items():
-            times[name].append(float(np.median(seconds)) * _US)
-    return {name: fit_model(("calls", "bytes"), np.array(values), np.array(us)) for name, us in times.items()}
+            times.setdefault(name, []).append(seconds * _US)
+    return {name: fit_model(features, np.array(values), np.array(us)) for name, us in times.items()}
 
 
-def _time(device: Device, call: Callable[[], object]) -> Row:
-    def measure() -> float:
-        with at_work([device], f"copies on {device.info.name}"):
-            start = time.perf_counter()
-            call()
-            device.finish()
-            return time.perf_counter() - start
-
-    return measure
+def _time(device: Device, call: Callable[[], object]) -> float:
+    """Return how long a call takes until the device is idle, in seconds."""
+    with at_work([device], f"transfers on {device.info.name}"):
+        start = time.perf_counter()
+        call()
+        device.finish()
+        return time.perf_counter() - start

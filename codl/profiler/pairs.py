@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 
+from codl.devices.loads import Call as Enqueue
 from codl.devices.opencl import Device
 from codl.devices.script import Call, Played, play
 from codl.devices.stopwatch import Stopwatch
@@ -15,14 +16,14 @@ from codl.profiler.meetings import measure_handing, measure_meeting, measure_sig
 from codl.profiler.sampler import References
 from codl.profiler.scripts import measure_scripts
 
-_LOADS_BESIDE = 4
-"""Of the other device, for one of the device that is timed: it is busy from before to after."""
+_OTHER_LOADS = 4
+"""Loads of the other device for one of the device that is timed: it is busy before and after."""
 _LOAD_SECONDS = 5e-4
-"""A load that is timed takes about this long."""
+"""Time of a load that is timed, about."""
 _KINDS = (COMPUTE, MEMORY)
 
 Neighbours = dict[str, dict[str, Neighbour]]
-"""Device -> other device -> what the other does to it."""
+"""Device -> other device -> effects of the other on it."""
 
 
 def measure_pairs(
@@ -32,13 +33,13 @@ def measure_pairs(
     seconds: float,
     report: Callable[[str], None] = lambda what: None,
 ) -> Neighbours:
-    """Return what devices do to each other.
+    """Return the effects of devices on each other.
 
     Args:
         devices: All that may work together.
-        wanted: Names of those whose pairs count.
+        wanted: Names of devices; only pairs with one of them are measured.
         seconds: How long to measure each pair.
-        report: Is given the pair that is measured.
+        report: Called with the names of each pair before it is measured.
 
     Raises:
         DeviceError: A driver refused a kernel or memory, or its queues keep no times.
@@ -53,12 +54,7 @@ def measure_pairs(
 
 
 def measure_neighbours(first: Device, second: Device, *, seconds: float) -> tuple[Neighbour, Neighbour]:
-    """Return what the second device does to the first, and the first to the second.
-
-    Args:
-        first: One device.
-        second: The other.
-        seconds: How long to measure, about.
+    """Return the effects of the second device on the first, and of the first on the second.
 
     Raises:
         DeviceError: A driver refused a kernel or memory, or its queues keep no times.
@@ -78,39 +74,35 @@ def measure_neighbours(first: Device, second: Device, *, seconds: float) -> tupl
 
 
 def _measure_slowdowns(stopwatches: Sequence[Stopwatch], *, seconds: float) -> tuple[Slowdown, Slowdown]:
-    """Return for each of two devices [own work][the other's work], compute- and memory-bound.
+    """Return for each of two devices the slowdown by the other one.
 
-    It is what a reference kernel takes while the other device is busy from before to after, over what it
-    takes alone.
+    It is the time of a reference kernel while the other device is busy, over its time alone.
     """
     devices = [stopwatch.device for stopwatch in stopwatches]
     loads = [_prepare_loads(stopwatch) for stopwatch in stopwatches]
     scripts: dict[str, Callable[[], Played]] = {}
-    for own, kind, beside in product((0, 1), _KINDS, ("", *_KINDS)):
+    for own, kind, other_kind in product((0, 1), _KINDS, ("", *_KINDS)):
         other, script = 1 - own, list[Call]()
-        if beside:
-            script += [(None, call) for _, call in loads[other][beside]] * _LOADS_BESIDE
+        if other_kind:
+            script += [(None, call) for call in loads[other][other_kind]] * _OTHER_LOADS
             script.append((None, devices[other].queue.flush))
-        script += [(own, call) for _, call in loads[own][kind]]
-        scripts[f"{own} {kind} {beside}"] = partial(play, script, devices)
+        script += [(own, call) for call in loads[own][kind]]
+        scripts[f"{own} {kind} {other_kind}"] = partial(play, script, devices)
     taken = measure_scripts(scripts, seconds=seconds)
 
-    def compare(own: int, kind: str, beside: str) -> float:
-        with_other, alone = (taken[f"{own} {kind} {one}"].busy[own] for one in (beside, ""))
-        return max(1.0, with_other / alone)
+    def compare(own: int, kind: str) -> tuple[float, float]:
+        alone, *others = (taken[f"{own} {kind} {one}"].busy[own] for one in ("", *_KINDS))
+        return max(1.0, others[0] / alone), max(1.0, others[1] / alone)
 
-    def tabulate(own: int) -> Slowdown:
-        (aa, am), (ma, mm) = ([compare(own, kind, beside) for beside in _KINDS] for kind in _KINDS)
-        return (aa, am), (ma, mm)
-
-    return tabulate(0), tabulate(1)
+    first, second = ((compare(own, COMPUTE), compare(own, MEMORY)) for own in (0, 1))
+    return first, second
 
 
-def _prepare_loads(stopwatch: Stopwatch) -> dict[str, list[Call]]:
-    """Return each reference kernel as often as takes about as long as the other device's."""
+def _prepare_loads(stopwatch: Stopwatch) -> dict[str, list[Enqueue]]:
+    """Return launches of each reference kernel that take about as long on every device."""
     references = References(stopwatch)
     taken = references.read()
     return {
-        kind: [(0, call)] * max(1, round(_LOAD_SECONDS / max(taken[kind], 1e-6)))
+        kind: [call] * max(1, round(_LOAD_SECONDS / max(taken[kind], 1e-6)))
         for kind, call in references.calls.items()
     }

@@ -1,4 +1,4 @@
-"""Times cases in interleaved rounds, the two reference kernels among them; medians count."""
+"""Times cases in interleaved rounds, together with the two reference kernels; medians count."""
 
 import json
 import time
@@ -22,28 +22,26 @@ from codl.profiler.case import Case, PreparedCase
 from codl.profiler.log import Sample
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 24
-"""Readings of a case before its spread is looked at, and those after which its median counts in any case."""
+"""Readings of a case at least, and at most."""
 SETTLED = 0.02
-"""Relative standard error of a median that is known well enough."""
+"""Relative standard error of its median at which a case needs no more readings."""
 STREAM_BYTES = 1 << 26
-"""What the memory-bound reference moves."""
+"""Bytes that the memory-bound reference moves."""
 _POOL, _POOL_BYTES = 160, 1 << 30
-"""Most cases that take turns, and about how many bytes of operands they have."""
+"""Most cases that take turns, and about the most bytes of their operands."""
 _ADMITTED = 8
-"""Cases that join between two rounds."""
-_PLACES = 4
-"""For the operands of each case: where they lie changes times by up to 10 %."""
+"""Most cases that join between two rounds."""
 _NO_WALK = 8
-"""Half of the bits of the bytes that are no walk through memory."""
+"""Half of the bits of a number of bytes up to which cases count as moving no memory."""
 _REFERENCE_EVERY = 16
 """Cases between two readings of the references."""
 _CORE_BYTES, _WALKS, _LEAD = 1 << 14, 1 << 10, 2
-"""Of the compute-bound reference: bytes that each core walks through in its own cache, how often, and walks
-before those that count."""
+"""Of the compute-bound reference: bytes that each core reads in its own cache, how often, and how often it
+reads them before, uncounted."""
 _PARTS, _LEAST_PARTS = 64, 8
-"""Of what all cores walk through, taken by whichever is free: in all, and for each core at least."""
+"""Parts of that work, each taken by the next free core: in all, and for each core at least."""
 _FIRST_SECONDS = 2.0
-"""For how long the references are read where nothing else is measured."""
+"""How long the references are read where nothing else is measured."""
 _TO_DEVIATION, _MEDIAN_ERROR = 1.4826, 1.2533
 """A median absolute deviation as a standard deviation; standard error of a median in that of a mean."""
 _US = 1e6
@@ -52,8 +50,8 @@ _US = 1e6
 class References:
     """The two reference kernels of a device.
 
-    One walks through the caches of all cores, which other work on the same cores slows down as it slows down
-    arithmetic; the other moves memory.
+    One reads the caches of all cores: other programs slow it down as much as arithmetic. The other moves
+    memory.
     """
 
     def __init__(self, stopwatch: Stopwatch) -> None:
@@ -65,7 +63,7 @@ class References:
         self.read()  # drivers compile at the first launch
 
     def read(self) -> dict[str, float]:
-        """Return what each takes now, in seconds."""
+        """Return the time of each, in seconds."""
         groups = [[self.sweep], *([call] for call in self.calls.values())]
         return dict(zip(self.calls, self._stopwatch.time_groups(groups)[0, 1:].tolist(), strict=True))
 
@@ -80,9 +78,9 @@ def _prepare_walk(device: Device) -> Call:
 
 
 def measure_references(devices: Sequence[Device]) -> list[dict[str, float]]:
-    """Return what the reference kernels take on each device, in us; takes some seconds.
+    """Return the times of the reference kernels on each device, in us; this takes some seconds.
 
-    Devices take turns and means count: what lasts longer than a kernel slows a network down as well.
+    Devices take turns. Means count, as a disturbance that outlasts a kernel slows networks down as well.
 
     Raises:
         DeviceError: A device failed.
@@ -99,18 +97,8 @@ def measure_references(devices: Sequence[Device]) -> list[dict[str, float]]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """A case to measure."""
-
-    case: Case
-    repeat_of: float | None = None
-    """When it was measured before, in seconds of the Unix epoch."""
-
-
 @dataclass(slots=True, eq=False)
 class _Entry:
-    task: Task
     prepared: PreparedCase
     memory_bytes: float
     """As the case counts them."""
@@ -120,9 +108,6 @@ class _Entry:
 
 class Sampler:
     """Measures cases on one device.
-
-    Args:
-        device: What to measure.
 
     Raises:
         DeviceError: The driver refused a kernel or memory.
@@ -136,14 +121,14 @@ class Sampler:
         self._read: list[dict[str, float]] = []
         """Medians of the references in each round."""
 
-    def measure(self, tasks: Iterator[Task]) -> Iterator[Sample]:
+    def measure(self, cases: Iterator[Case]) -> Iterator[Sample]:
         """Yield a sample for each case that the driver can build, as soon as its readings agree.
 
-        Many cases take turns, new ones taking the places of those that are done, so the readings of each are
-        seconds apart. A case that moves much memory comes late in its round: it leaves nothing in the caches.
+        Many cases take turns, and new ones replace those that are done, so the readings of each are seconds
+        apart. Cases that move much memory come late in a round, as they leave nothing in the caches.
 
         Args:
-            tasks: Asked for the next one whenever there is room.
+            cases: The next one is drawn whenever there is room.
 
         Raises:
             DeviceError: The device failed.
@@ -151,7 +136,7 @@ class Sampler:
         entries: list[_Entry] = []
         rng = np.random.default_rng(0)
         while True:
-            self._admit(tasks, entries)
+            self._admit(cases, entries)
             if not entries:
                 return
             self._device.store_programs(only_quickly=True)
@@ -162,30 +147,23 @@ class Sampler:
             yield from map(self._make_sample, done)
 
     def find_references_us(self) -> dict[str, float]:
-        """Return the medians over all rounds of what the references take, in us."""
+        """Return the median times of the references over all rounds, in us."""
         medians = _find_medians(self._read or [self._references.read()])
         return {name: seconds * _US for name, seconds in medians.items()}
 
-    def _admit(self, tasks: Iterator[Task], entries: list[_Entry]) -> None:
-        size = sum(entry.task.case.size_bytes for entry in entries)
+    def _admit(self, cases: Iterator[Case], entries: list[_Entry]) -> None:
+        size = sum(entry.prepared.case.size_bytes for entry in entries)
         for _ in range(_ADMITTED):
-            if len(entries) >= _POOL or size > _POOL_BYTES or (task := next(tasks, None)) is None:
+            if len(entries) >= _POOL or size > _POOL_BYTES or (case := next(cases, None)) is None:
                 return
             with suppress(BuildError):  # a kernel that this driver cannot build is chosen nowhere
-                prepared = PreparedCase(
-                    task.case,
-                    self._stopwatch,
-                    self._references.sweep,
-                    self._constants,
-                    activations=self._activations,
-                    places=_PLACES,
-                )
-                prepared.run()  # drivers compile at the first launch
-                entries.append(_Entry(task, prepared, task.case.count_memory_bytes(self._device.info)))
-                size += task.case.size_bytes
+                sweep, pools = self._references.sweep, (self._constants, self._activations)
+                prepared = PreparedCase(case, self._stopwatch, sweep, *pools)
+                entries.append(_Entry(prepared, case.count_memory_bytes(self._device.info)))
+                size += case.size_bytes
 
     def _play_round(self, entries: Sequence[_Entry]) -> None:
-        """Read each case once, and the references now and then."""
+        """Read each case once, and the references every few cases."""
         references, seconds = [], []
         with attentive_host():
             for place, entry in enumerate(entries):
@@ -199,7 +177,7 @@ class Sampler:
             entry.ratios.append({name: own / taken for name, taken in medians.items()})
 
     def _make_sample(self, entry: _Entry) -> Sample:
-        case = entry.task.case
+        case = entry.prepared.case
         ratios = _find_medians(entry.ratios)
         streamed = entry.memory_bytes / STREAM_BYTES / max(ratios[MEMORY], 1e-9)
         return Sample(
@@ -215,18 +193,18 @@ class Sampler:
             spread=round(_find_spread(entry), 4),
             rounds=len(entry.ratios),
             at=time.time(),
-            repeat_of=entry.task.repeat_of,
+            repeat_of=case.repeat_of,
             are_constants_far=case.are_constants_far,
         )
 
 
 def _find_medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median of each of some values over all rounds."""
+    """Return by name the median over all rounds."""
     return {name: float(np.median([one[name] for one in rounds])) for name in rounds[0]}
 
 
 def count_walk(memory_bytes: float) -> int:
-    """Return how far so much is to walk: 0 up to some 100 KB, 1 more for each four times as many bytes."""
+    """Return the rank of an amount of memory: 0 up to some 100 KB, 1 more for each factor of four."""
     return max(0, round(memory_bytes).bit_length() // 2 - _NO_WALK)
 
 

@@ -1,4 +1,4 @@
-"""What a cache that cores share keeps from one run of a network to the next, as long as others use it too."""
+"""How much a cache that cores share keeps from one run of a network to the next."""
 
 import numpy as np
 
@@ -8,22 +8,19 @@ from codl.devices.stopwatch import Stopwatch
 from codl.ir.graph import FLOAT_BYTES
 
 _WALKS = tuple(1 << power for power in range(22, 30))
-"""Bytes that are walked twice to find what a shared cache holds; the least is more than a core's own has."""
+"""Bytes that are read twice to find the size of a shared cache; the least exceeds a core's own cache."""
 _SHARE_OF_MEMORY = 8
 _LOOKS = 9
 _LEAST_GAIN = 1.2
-"""By how much a cache that counts is faster than memory."""
+"""By what factor a cache must be faster than memory to count."""
 _HALF_MISSED = 1.5
-"""Walks so many times as long as a cache holds miss it half of the time, see `Predictor.find_far_share`."""
+"""A walk through so many times a cache's size misses it half of the time, see `Predictor.find_far_share`."""
 
 
 def measure_shared_cache(device: Device) -> int:
     """Return how many bytes a cache keeps from one walk to the next, 0 where memory is as fast.
 
-    What other programs leave of a cache that cores share counts, not its size.
-
-    Args:
-        device: The device.
+    It is the part of the cache that other programs leave, not its size.
 
     Raises:
         DeviceError: The driver refused memory.

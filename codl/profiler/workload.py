@@ -1,11 +1,12 @@
 """Which slices of which layers to measure: real shapes, cuts of them, shapes between, both sides of steps.
 
-Everything is drawn from seeded generators: a second start of the profiler wants what the first wanted.
+Everything is drawn from seeded generators, so a profiler that is started again asks for the same cases.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import prod
 
@@ -30,31 +31,31 @@ from codl.profiler.mutation import mutate
 IMAGE_AXES = (2, 1, 0)
 """Height, channels and batch: where plans cut images."""
 FIRST_CASES = 8
-"""Of every row, before rows get what is due to them."""
+"""Of every row, before cases are shared out by weight."""
 _LEAST_WEIGHT, _PEAK_WEIGHT = 0.02, 0.25
-"""Share of the samples that even a kernel of no network's time gets, and what of its largest share of any."""
+"""Least weight of a kernel, and its weight over its largest share of any network's time."""
 _FLOPS_PER_BYTE = 8.0
-"""To weigh kernels before anything is measured."""
+"""Arithmetic that takes as long as a byte, to guess times before anything is measured."""
 _MOST_BYTES = 1 << 30
 _CPU_COST, _GPU_COST = 6e7, 5e8
 """Work, in bytes moved, of a case of about 2 ms: of one compute unit, of a whole device.
 
-A budget is better spent on many short cases: time is linear in the work that the features count. And
-processes that share a core leave each other alone for no more than a few ms.
+A budget is better spent on many short cases, as time is linear in the work that the features count, and
+processes that share a core run undisturbed for no more than a few ms.
 """
 _LONG_SHARE, _LONGEST = 0.15, 25.0
-"""Share of longer layers that are measured whole all the same, and how much longer at the most."""
+"""Share of longer layers that are measured whole nevertheless, and how many times longer they may be."""
 _PANEL, _ALIGNED = 16, 0.75
-"""Channels of a usual panel, and the share of cuts between channels that lie at such."""
+"""Channels of a usual panel, and the share of cuts between channels that lie at multiples of it."""
 _PATTERN = ("whole", "slice", "whole", "step", "slice", "between", "slice", "whole", "between", "step")
-"""What a row's cases are, in turn."""
+"""Kinds of a row's cases, in turn."""
 
 Generator = np.random.Generator
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowWork:
-    """What one implementation may be measured on."""
+    """The layers on which one implementation may be measured."""
 
     row: Implementation
     layers: tuple[Layer, ...]
@@ -63,9 +64,9 @@ class RowWork:
     First come those that take most of some network's time.
     """
     leading: tuple[Layer, ...]
-    """Those of the program that most of them want: one that is built once teaches soonest."""
+    """Those that share the program most layers need: it is built once for all of them."""
     weight: float
-    """Its share of the networks' work, roughly; sums to 1 over all rows."""
+    """Share of the cases that are the row's, by its share of the networks' work; sums to 1 over all rows."""
 
 
 def load_workload() -> tuple[Layer, ...]:
@@ -74,7 +75,7 @@ def load_workload() -> tuple[Layer, ...]:
 
 
 def load_pairs() -> tuple[Layer, ...]:
-    """Return the operators of those that ship that one launch may compute together."""
+    """Return the shipped groups of operators that one launch may compute."""
     return load_layers(profiles_dir() / "workloads" / "pairs.json")
 
 
@@ -84,58 +85,58 @@ def share_out(
     """Return for each row of the table the layers to measure it on; rows that accept none are left out.
 
     Args:
-        layers: Operators, and such as one launch computes.
+        layers: Operators, and groups of operators that one launch computes.
         info: The device.
         rows: The table.
     """
+    graphs = [layer.make_graph() for layer in layers]
     chosen: dict[str, list[Layer]] = {row.name: [] for row in rows}
-    accepted: dict[str, list[Layer]] = {row.name: [] for row in rows}
     programs: dict[str, dict[str, list[Layer]]] = {row.name: {} for row in rows}
-    work: dict[str, dict[str, float]] = {row.name: {} for row in rows}
-    totals: dict[str, float] = {}
     costs: list[tuple[str, Layer, float]] = []
-    for layer in layers:
-        graph = layer.make_graph()
-        node = graph.nodes[-1]
-        for row in rows:
-            is_asked = row.suits(info) and row.taken == len(layer.before)
-            if is_asked and row.accepts(node, graph, info) is not None:
-                accepted[row.name].append(layer)
+    totals: dict[str, float] = defaultdict(float)
+    for layer, graph in zip(layers, graphs, strict=True):
         selection = _choose(graph, info)
-        if selection is None:
+        if selection is None or (name := selection.implementation.name) not in chosen:
             continue
-        name = selection.implementation.name
-        if name in chosen:
-            chosen[name].append(layer)
-            programs[name].setdefault(str(selection), []).append(layer)
-            cost = _guess_cost(graph, selection, info)
-            costs.append((name, layer, cost))
-            for network, count in layer.uses.items():
-                totals[network] = totals.get(network, 0.0) + cost * count
-    peaks: dict[str, float] = {}
+        chosen[name].append(layer)
+        programs[name].setdefault(str(selection), []).append(layer)
+        cost = _guess_cost(graph, selection, info)
+        costs.append((name, layer, cost))
+        for network, count in layer.uses.items():
+            totals[network] += cost * count
+    shares: dict[str, dict[str, float]] = {row.name: defaultdict(float) for row in rows}
+    peaks: dict[str, float] = defaultdict(float)
     for name, layer, cost in costs:
         for network, count in layer.uses.items():
             share = cost * count / totals[network]
-            work[name][network] = work[name].get(network, 0.0) + share
-            peaks[layer.key] = max(peaks.get(layer.key, 0.0), share)
-    wanted = {name: _weigh(tuple(shares.values()), len(totals)) for name, shares in work.items()}
-    known = [row for row in rows if accepted[row.name]]
-    total = sum(wanted[row.name] for row in known)
-    return tuple(
-        RowWork(
+            shares[name][network] += share
+            peaks[layer.key] = max(peaks[layer.key], share)
+    works = []
+    for row in rows:
+        accepted = [layer for layer, graph in zip(layers, graphs, strict=True) if _accepts(row, graph, info)]
+        if not accepted:
+            continue
+        own, leading = shares[row.name].values(), max([*programs[row.name].values()] or [accepted], key=len)
+        work = RowWork(
             row=row,
-            layers=tuple(
-                sorted(chosen[row.name] or accepted[row.name], key=lambda layer: -peaks.get(layer.key, 0.0))
-            ),
-            leading=_find_longest([*programs[row.name].values()] or [accepted[row.name]]),
-            weight=wanted[row.name] / total,
+            layers=tuple(sorted(chosen[row.name] or accepted, key=lambda layer: -peaks[layer.key])),
+            leading=tuple(leading),
+            weight=max(sum(own) / max(1, len(totals)), _PEAK_WEIGHT * max(own, default=0.0), _LEAST_WEIGHT),
         )
-        for row in known
-    )
+        works.append(work)
+    total = sum(work.weight for work in works)
+    return tuple(replace(work, weight=work.weight / total) for work in works)
+
+
+def _accepts(row: Implementation, graph: Graph, info: DeviceInfo) -> bool:
+    """Return whether a row can compute the operators of a layer in one launch."""
+    *before, node = graph.nodes
+    is_asked = row.suits(info) and row.taken == len(before)
+    return is_asked and row.accepts(node, graph, info) is not None
 
 
 def _choose(graph: Graph, info: DeviceInfo) -> Selection | None:
-    """Return what the executor would compute a layer with, if anything."""
+    """Return the kernel with which the executor would compute a layer; None where no kernel does."""
     *before, node = graph.nodes
     if before:
         found = (how for count, how in list_pairs(node, graph, info) if count == len(before))
@@ -145,30 +146,16 @@ def _choose(graph: Graph, info: DeviceInfo) -> Selection | None:
     return None
 
 
-def _find_longest(lists: Sequence[Sequence[Layer]]) -> tuple[Layer, ...]:
-    longest = max(lists, key=len)
-    return tuple(longest)
-
-
-def _weigh(shares: Sequence[float], networks: int) -> float:
-    """Return how many samples a kernel is worth: by its shares of the networks that use it, among so many."""
-    mean = sum(shares) / max(1, networks)
-    return max(mean, _PEAK_WEIGHT * max(shares, default=0.0), _LEAST_WEIGHT)
-
-
 def iterate_row(work: RowWork, info: DeviceInfo) -> Iterator[Case]:
-    """Yield the cases of one row for ever, each kind in turn, first of all some of its leading layers.
+    """Yield the cases of one row for ever, each kind in turn, beginning with some of its leading layers.
 
-    Later no layer comes twice before all came once; whole ones come in the order of what networks spend on
-    them, so that as much of each network as may be is known by itself.
+    After these no layer comes twice before all came once. Whole ones come in the order of the time that
+    networks spend on them, so that the most important layers are measured themselves.
     """
     rng = np.random.default_rng([0, *work.row.name.encode()])
     some = FIRST_CASES // 2
-    wholes = chain(
-        islice(_cycle(work.leading, rng, spread_first=True), some),
-        work.layers,
-        _cycle(work.layers, rng),
-    )
+    first = islice(_cycle(work.leading, rng, spread_first=True), some)
+    wholes = chain(first, work.layers, _cycle(work.layers, rng))
     others = chain(islice(_cycle(work.leading, rng), some), _cycle(work.layers, rng))
     seen: set[str] = set()
     idle = 0
@@ -184,7 +171,7 @@ def iterate_row(work: RowWork, info: DeviceInfo) -> Iterator[Case]:
 
 
 def merge(works: Sequence[RowWork], streams: Mapping[str, Iterator[Case]]) -> Iterator[Case]:
-    """Yield the first cases of every row, then each in proportion to its weight, until all are dry."""
+    """Yield the first cases of every row, then cases of each in proportion to its weight, until all end."""
     due = {work.row.name: 0.0 for work in works}
     steps = {work.row.name: 1.0 / work.weight for work in works}
     alive = dict(streams)
@@ -208,13 +195,14 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
         relative = mutate(layer, rng)
         if relative is not None:
             layer, graph = relative, relative.make_graph()
-            # The same program where it may be: building another one takes longer than measuring.
+            # The same program where possible: building another one takes longer than measuring.
             selection = _keep(selection, graph, info)
         kind = "slice" if relative is None or rng.random() < 0.5 else "whole"
     if selection is None:
         return
     whole = Region.whole(layer.output)
-    cost, limit = _guess_cost(graph, selection, info), _limit_cost(info)
+    cost = _guess_cost(graph, selection, info)
+    limit = _CPU_COST * info.units if info.kind is DeviceKind.CPU else _GPU_COST
     if kind == "whole" and cost > limit:
         kind = "whole" if cost <= _LONGEST * limit and rng.random() < _LONG_SHARE else "slice"
     axes = find_splittable_axes(graph.nodes[-1], graph)
@@ -224,20 +212,19 @@ def _draw(kind: str, layer: Layer, row: Implementation, info: DeviceInfo, rng: G
     if kind != "whole" and axes:
         weights = np.array([0.6, 0.3, 0.1][: len(axes)])
         axis = axes[int(rng.choice(len(axes), p=weights / weights.sum()))]
-        length = layer.output[axis]
-        regions = (
-            _find_step(selection, graph, axis, info, rng, most=limit / cost)
-            if kind == "step"
-            else [
-                whole.cut(axis, *_draw_interval(length, rng, most=limit / cost, step=_draw_step(axis, rng)))
+        if kind == "step":
+            regions = _find_step(selection, graph, axis, info, rng, most=limit / cost)
+        else:
+            step = _draw_step(axis, rng)
+            regions = [
+                whole.cut(axis, *_draw_interval(layer.output[axis], rng, most=limit / cost, step=step))
             ]
-        )
     for region in regions:
         yield Case(layer=layer, selection=selection, region=region)
 
 
 def select(row: Implementation, graph: Graph, info: DeviceInfo) -> Selection | None:
-    """Return a row with the parameters that it would be run with, or None where it cannot."""
+    """Return a row with the parameters with which it would run; None where it cannot compute the graph."""
     parameters = row.accepts(graph.nodes[-1], graph, info)
     if parameters is None:
         return None
@@ -248,7 +235,7 @@ def select(row: Implementation, graph: Graph, info: DeviceInfo) -> Selection | N
 
 
 def _keep(selection: Selection | None, graph: Graph, info: DeviceInfo) -> Selection | None:
-    """Return a layer's selection for its relative, or what the row itself would take there."""
+    """Return a layer's selection for a mutation of it, or the row's own choice where that does not fit."""
     if selection is None:
         return None
     (node,) = graph.nodes
@@ -259,18 +246,18 @@ def _keep(selection: Selection | None, graph: Graph, info: DeviceInfo) -> Select
 
 
 def _draw_step(axis: int, rng: Generator) -> int:
-    """Return what the ends of an interval are multiples of: planners cut channels at vectors and panels."""
+    """Return the step of an interval's ends, as planners cut channels at vectors and panels."""
     return _PANEL if axis == 1 and rng.random() < _ALIGNED else 1
 
 
 def _draw_interval(length: int, rng: Generator, *, most: float, step: int = 1) -> tuple[int, int]:
-    """Return an interval as a device may get it: from the top, to the bottom, or between two others.
+    """Return an interval as a device may get it: from the beginning, to the end, or between two others.
 
     Args:
         length: Of the axis.
-        rng: What draws.
-        most: Largest share of it.
-        step: What its ends inside the axis are multiples of, where that leaves any.
+        rng: The generator.
+        most: Largest share of the axis.
+        step: Ends inside the axis are multiples of it, unless the interval would be empty.
     """
     share = float(rng.choice([rng.uniform(0.05, 0.95), 0.5]))
     size = min(length, max(1, round(length * (share if most >= 1 else most * share))))
@@ -283,9 +270,9 @@ def _draw_interval(length: int, rng: Generator, *, most: float, step: int = 1) -
 def _find_step(
     selection: Selection, graph: Graph, axis: int, info: DeviceInfo, rng: Generator, *, most: float
 ) -> list[Region]:
-    """Return two neighbouring sizes of a cut, up to a share of it, between which some unit count jumps.
+    """Return two neighbouring sizes of a slice, up to a share of the axis, between which a unit count jumps.
 
-    Sizes between channels are mostly neighbours among those that planners ask for.
+    Sizes of channels are mostly neighbours among those that planners ask for.
     """
     node = graph.nodes[-1]
     shape = graph.shape(node.output)
@@ -306,7 +293,7 @@ def _find_step(
 
 
 def _cycle(layers: Sequence[Layer], rng: Generator, *, spread_first: bool = False) -> Iterator[Layer]:
-    """Yield layers in random order again and again; at first some of all sizes when asked to."""
+    """Yield layers in random order again and again, at first a few of all sizes if ``spread_first``."""
     if spread_first:
         ordered = sorted(layers, key=lambda layer: prod(layer.output))
         few = min(len(ordered), 5)
@@ -316,12 +303,7 @@ def _cycle(layers: Sequence[Layer], rng: Generator, *, spread_first: bool = Fals
             yield layers[int(place)]
 
 
-def _limit_cost(info: DeviceInfo) -> float:
-    """Return the work of a case above which it takes too long to be measured often."""
-    return _CPU_COST * info.units if info.kind is DeviceKind.CPU else _GPU_COST
-
-
 def _guess_cost(graph: Graph, selection: Selection, info: DeviceInfo) -> float:
-    """Return a layer's work, in bytes moved and what its arithmetic is worth in them."""
+    """Return a layer's work in bytes: those moved, and those that its arithmetic is worth."""
     batches = describe_whole(selection, graph.nodes[-1], graph, info)
     return float(sum(b.flops[0] / _FLOPS_PER_BYTE + b.read_bytes[0] + b.written_bytes[0] for b in batches))

@@ -15,8 +15,7 @@ from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Concat, HostCall
 from codl.ir.regions import OutputBoxes, Region
 from codl.latency.predictor import Predictor
-from codl.latency.question import Question
-from codl.latency.questions import answer_questions
+from codl.latency.questions import Question, answer_questions
 from codl.simulator.arrays import Floats
 from codl.simulator.cut_grid import CutGrid, list_boxes, list_cut_grids
 from codl.simulator.fused import FusedLaunches

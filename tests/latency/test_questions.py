@@ -17,8 +17,7 @@ from codl.ir.stacking import find_stacked_sort, repeat_all, stack_nodes
 from codl.latency.epilogues import Epilogues
 from codl.latency.features import extract_features
 from codl.latency.predictor import Predictor
-from codl.latency.question import Question
-from codl.latency.questions import answer_questions
+from codl.latency.questions import Question, answer_questions
 from codl.machine import DeviceInfo
 from tests.catalog.nodes import NODES, device_info, sample
 from tests.latency.profiles import make_profile

@@ -18,11 +18,11 @@ from codl.errors import DeviceError
 from codl.ir.boxes import Boxes, Region
 from codl.latency.files import load_profile, save_profile
 from codl.latency.predictor import Predictor
-from codl.profiler.campaign import ROWS as CATALOG
-from codl.profiler.campaign import Campaign, Outcome
+from codl.latency.profile import DeviceProfile
+from codl.profiler.campaign import Campaign
 from codl.profiler.case import Case, PreparedCase
 from codl.profiler.log import SampleLog, read_log
-from codl.profiler.sampler import Sampler, Task
+from codl.profiler.sampler import Sampler
 from codl.profiler.samples import keep_valid
 from codl.profiler.workload import load_pairs, load_workload, share_out
 from tests.processes import clean_environment
@@ -38,23 +38,23 @@ profile(open_device(sys.argv[1]), Path(sys.argv[2]), seconds=float(sys.argv[3]))
 """
 
 
-def profile(device: Device, path: Path, *, seconds: float) -> Outcome:
+def profile(device: Device, path: Path, *, seconds: float) -> DeviceProfile:
     with SampleLog(path) as log:
         campaign = Campaign(device, layers=small_layers(), log=log, budget_seconds=seconds, rows=ROWS)
-        return campaign.run()
+        return campaign.run(neighbours={})
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, device: Device) -> tuple[Outcome, Path]:
+def measured(tmp_path_factory: pytest.TempPathFactory, device: Device) -> tuple[DeviceProfile, Path]:
     path = tmp_path_factory.mktemp("profile") / "samples.jsonl"
     return profile(device, path, seconds=4.0), path
 
 
-def test_rows_are_learned(measured: tuple[Outcome, Path]) -> None:
-    outcome, _ = measured
+def test_rows_are_learned(measured: tuple[DeviceProfile, Path]) -> None:
+    found, _ = measured
 
-    assert set(outcome.profile.rows) == set(ROWS)
-    for row in outcome.profile.rows.values():
+    assert set(found.rows) == set(ROWS)
+    for row in found.rows.values():
         assert row.quality.samples > 0
         assert row.model.coefficients
         assert all(value > 0 for value in row.model.coefficients.values())
@@ -63,11 +63,11 @@ def test_rows_are_learned(measured: tuple[Outcome, Path]) -> None:
 
 
 def test_something_is_learned_in_no_time_at_all(tmp_path: Path, device: Device) -> None:
-    assert profile(device, tmp_path / "samples.jsonl", seconds=1e-3).profile.rows
+    assert profile(device, tmp_path / "samples.jsonl", seconds=1e-3).rows
 
 
-def test_device_is_learned(measured: tuple[Outcome, Path], device: Device) -> None:
-    profile = measured[0].profile
+def test_device_is_learned(measured: tuple[DeviceProfile, Path], device: Device) -> None:
+    profile = measured[0]
 
     assert profile.wait_us > 0
     assert profile.bandwidth_bytes_per_us > 0
@@ -77,9 +77,9 @@ def test_device_is_learned(measured: tuple[Outcome, Path], device: Device) -> No
 
 
 def test_profile_survives_its_files_and_predicts(
-    measured: tuple[Outcome, Path], device: Device, tmp_path: Path
+    measured: tuple[DeviceProfile, Path], device: Device, tmp_path: Path
 ) -> None:
-    save_profile(measured[0].profile, tmp_path)
+    save_profile(measured[0], tmp_path)
     predictor = Predictor(load_profile(tmp_path), device.info)
     layer = next(layer for layer in small_layers() if type(layer.op).__name__ == "Unary")
     graph = layer.make_graph()
@@ -91,7 +91,7 @@ def test_profile_survives_its_files_and_predicts(
 
 
 def test_second_start_measures_nothing_twice_but_to_see_how_well_it_repeats(
-    measured: tuple[Outcome, Path], device: Device
+    measured: tuple[DeviceProfile, Path], device: Device
 ) -> None:
     _, path = measured
     before = read_log(path)
@@ -117,23 +117,23 @@ def test_killed_profiler_loses_nothing_and_goes_on(device: Device, tmp_path: Pat
         running.send_signal(signal.SIGKILL)
     before = read_log(path).samples
 
-    outcome = profile(device, path, seconds=4.0)
+    profile(device, path, seconds=4.0)
     after = read_log(path).samples
 
     assert len(before) >= 8
     assert after[: len(before)] == before
-    assert outcome.samples == len(after)
+    assert len(after) > len(before)
 
 
-def test_changed_kernels_samples_are_not_used(measured: tuple[Outcome, Path], tmp_path: Path) -> None:
+def test_changed_kernels_samples_are_not_used(measured: tuple[DeviceProfile, Path], tmp_path: Path) -> None:
     _, path = measured
     changed = tmp_path / "samples.jsonl"
     with SampleLog(changed) as log:
         for one in read_log(path).samples:
             log.add(replace(one, digest="of another kernel"))
 
-    assert keep_valid(read_log(changed).samples, CATALOG) == []
-    assert keep_valid(read_log(path).samples, CATALOG) == read_log(path).samples
+    assert keep_valid(read_log(changed).samples) == []
+    assert keep_valid(read_log(path).samples) == read_log(path).samples
 
 
 @pytest.mark.heavy
@@ -149,7 +149,7 @@ def test_every_kernel_can_be_measured(device: Device) -> None:
         selection = Selection(implementation=work.row, parameters=parameters)
         cases.append(Case(layer=layer, selection=selection, region=Region.whole(layer.output)))
 
-    samples = Sampler(device).measure(Task(case=case) for case in cases)
+    samples = Sampler(device).measure(iter(cases))
 
     assert {sample.key for sample in samples} == {case.key for case in cases}
 

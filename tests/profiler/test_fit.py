@@ -202,7 +202,7 @@ def test_kernel_is_learned_from_samples_of_its_slices(rng: np.random.Generator) 
         for (layer, rows), one in zip(places, us.tolist(), strict=True)
     ]
 
-    found = fit_rows(samples, REFERENCES, INFO, ROWS)
+    found = fit_rows(samples, REFERENCES, INFO)
 
     assert list(found) == [ROW.name]
     model = found[ROW.name]
@@ -219,7 +219,7 @@ def test_case_measured_several_times_counts_once_by_its_median() -> None:
     once = [make_sample(layer, 10.0) for layer in layers]
     again = [make_sample(layer, us) for layer in layers for us in (10.0, 90.0, 10.0)]
 
-    one, many = (fit_rows(samples, REFERENCES, INFO, ROWS)[ROW.name] for samples in (once, again))
+    one, many = (fit_rows(samples, REFERENCES, INFO)[ROW.name] for samples in (once, again))
 
     assert many == one
 
@@ -228,13 +228,13 @@ def test_case_measured_several_times_counts_once_by_its_median() -> None:
 def test_kernel_of_too_few_samples_has_no_model(count: int, is_known: bool) -> None:
     samples = [make_sample(layer, 10.0) for layer in make_layers(count)]
 
-    assert (ROW.name in fit_rows(samples * 2, REFERENCES, INFO, ROWS)) == is_known
+    assert (ROW.name in fit_rows(samples * 2, REFERENCES, INFO)) == is_known
 
 
 def test_samples_of_kernels_that_went_are_left_out() -> None:
     samples = [replace(make_sample(layer, 10.0), row="gone__buffer") for layer in make_layers(10)]
 
-    assert fit_rows(samples, REFERENCES, INFO, ROWS) == {}
+    assert fit_rows(samples, REFERENCES, INFO) == {}
 
 
 def test_sessions_do_without_scikit_learn() -> None:

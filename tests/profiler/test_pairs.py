@@ -39,10 +39,10 @@ def test_neighbours_cost_something(devices: tuple[OpenedDevice, ...]) -> None:
 
 
 def test_launches_and_waits_cost_something(device: Device) -> None:
-    overhead = measure_launches(device)
+    launch_us, wait_us = measure_launches(device)
 
-    assert 0 <= overhead.launch_us < overhead.wait_us + 1e4
-    assert overhead.wait_us > 0
+    assert 0 <= launch_us < wait_us + 1e4
+    assert wait_us > 0
 
 
 def test_more_bytes_take_longer_to_copy(device: Device) -> None:

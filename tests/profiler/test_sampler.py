@@ -7,7 +7,8 @@ import pytest
 
 from codl.devices.opencl import Device
 from codl.devices.script import Played
-from codl.profiler.sampler import LEAST_ROUNDS, Sampler, Task, measure_references
+from codl.profiler.case import Case
+from codl.profiler.sampler import LEAST_ROUNDS, Sampler, measure_references
 from codl.profiler.scripts import measure_scripts
 from codl.profiler.workload import iterate_row, share_out
 from tests.profiler.layers import small_layers
@@ -20,13 +21,13 @@ def sampler(device: Device) -> Sampler:
     return Sampler(device)
 
 
-def list_tasks(device: Device) -> Iterator[Task]:
+def list_cases(device: Device) -> Iterator[Case]:
     work = next(work for work in share_out(small_layers(), device.info) if "unary" in work.row.name)
-    return (Task(case=case) for case in islice(iterate_row(work, device.info), COUNT))
+    return islice(iterate_row(work, device.info), COUNT)
 
 
 def test_every_case_is_measured(sampler: Sampler, device: Device) -> None:
-    samples = list(sampler.measure(list_tasks(device)))
+    samples = list(sampler.measure(list_cases(device)))
 
     assert len({sample.key for sample in samples}) == COUNT
     assert all(sample.rounds >= LEAST_ROUNDS for sample in samples)
@@ -47,4 +48,6 @@ def test_scripts_take_what_undisturbed_rounds_take() -> None:
         total = next(totals)
         return Played(total, (total - 4.0, 1.0))
 
-    assert measure_scripts({"one": play}, seconds=0) == {"one": Played(10.0, (6.0, 1.0))}
+    timing = measure_scripts({"one": play}, seconds=0)["one"]
+
+    assert (timing.busy, timing.rest, timing.rounds) == ((6.0, 1.0), 4.0, 8)
