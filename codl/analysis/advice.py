@@ -29,14 +29,14 @@ def advise(
 def _list_gap_advice(found: Assessment) -> Iterator[tuple[float, str]]:
     """Yield gains in us and what brings them."""
     gaps = {gap.name: gap.us for gap in found.gaps}
-    exchange = gaps["sharing data"] + gaps["meetings"]
+    exchange = gaps["sharing data"] + gaps["synchronization"]
     layers = sum(layer.loss_us > 0 for layer in found.layers)
     for us, remedy in (
         (
             gaps["slower kernels"],
             f"by other kernels for {layers} layers: run `codl tune --model {shlex.quote(found.model)}`",
         ),
-        (exchange, "in sharing and meetings: allow longer chains (--max-chain), or cut the batch"),
+        (exchange, "in sharing and synchronization: allow longer chains (--max-chain), or cut the batch"),
         (gaps["halos computed twice"], f"in halos: shorter chains, or cuts along {axis_name(1, 4)}"),
         (gaps["one waits for the other"], "while one device waits: taller or wider tensors allow finer cuts"),
         (

@@ -1,4 +1,4 @@
-"""What else an operator could be: each device alone, each axis cut at many places, priced on its own."""
+"""Alternatives of an operator: each device alone, each axis cut at many places, priced on its own."""
 
 from collections.abc import Sequence
 from itertools import pairwise, permutations
@@ -18,7 +18,7 @@ from codl.simulator.contention import read_slowdowns
 
 _AXES = (2, 1, 0)
 _MOVES = {Sharing.MAPPED: ("map", "unmap"), Sharing.COPIED: ("read", "write")}
-"""What makes a part seen by others."""
+"""Transfers that make a part visible to other devices."""
 _GRID = tuple(range(10, 100, 10))
 """Percent of the first of two devices."""
 
@@ -33,8 +33,8 @@ def list_alternatives(
 ) -> tuple[Alternative, ...]:
     """Return the ways to compute a node, cheapest first; none where a device has no profile.
 
-    Each is priced as if it stood alone: its inputs are there, every device computes its part, and then they
-    meet. What a chain saves by not meeting is not in it: that is the plan's to tell.
+    Each is priced as if it stood alone: its inputs are in place, every device computes its part, and then the
+    devices synchronize. What a chain saves is not included.
 
     Args:
         node: The operator.
@@ -124,7 +124,7 @@ def _describe(
 ) -> Alternative:
     axis, bounds, is_chosen = way
     is_split = sum(us > 0 for us in compute) > 1
-    sync = price_meeting(predictors) if is_split else 0.0
+    sync = _price_synchronization(predictors) if is_split else 0.0
     share = share_us if is_split else 0.0
     if axis is None:
         label = f"all on {predictors[bounds[0]].info.name}"
@@ -144,8 +144,8 @@ def _describe(
     )
 
 
-def price_meeting(predictors: Sequence[Predictor]) -> float:
-    """Return in us what it costs all devices to meet; 0 where they were never measured together."""
+def _price_synchronization(predictors: Sequence[Predictor]) -> float:
+    """Return the synchronization cost of all devices in us; 0 where they were never measured together."""
     names = [predictor.info.name for predictor in predictors]
     found = [predictor.profile.neighbours.get(name) for predictor in predictors for name in names]
     return max((n.meeting.median_us for n in found if n is not None and n.meeting is not None), default=0.0)
@@ -157,7 +157,7 @@ def _price_shares(
     arrangement: Arrangement,
     whole: Region,
 ) -> list[float]:
-    """Return in us, for each way, what it takes until every device sees the whole output.
+    """Return in us, for each way, the time until every device sees the whole output.
 
     Args:
         regions: By device and way.

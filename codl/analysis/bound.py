@@ -1,4 +1,4 @@
-"""The lower bound of a network on its devices, and what stands between it and a plan.
+"""The lower bound of a network on its devices, and the gaps between it and a plan.
 
 Source:
     Benanza (IPDPS 2020), sections 3 and 4: unique layers, the best kernel of each, the longest path; gaps by
@@ -25,7 +25,7 @@ _GAPS = {
     "disturbance": "slowed by each other",
     "imbalance": "one waits for the other",
     "sharing": "sharing data",
-    "waiting": "meetings",
+    "waiting": "synchronization",
 }
 
 
@@ -102,7 +102,7 @@ def list_layers(graph: Graph, predictors: Sequence[Predictor]) -> list[Layer]:
 
 
 def _compare_kernels(node: Node, graph: Graph, predictor: Predictor) -> KernelChoice:
-    """Return what the device would choose for a node, and the best of all measured rows that accept it."""
+    """Return the kernel that a device chooses for a node, and the best measured one that accepts it."""
     chosen = predictor.choose(node, graph)
     us = _predict(node, graph, predictor, chosen)
     best, best_us = chosen, us

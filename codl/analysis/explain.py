@@ -1,4 +1,4 @@
-"""A plan explained: every operator, every step and the whole, with what is predicted of them."""
+"""A plan explained: every operator, every step and the whole, with their predictions."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,16 +27,16 @@ def explain_plan(
     singles: Singles | None = None,
     with_alternatives: bool = True,
 ) -> Inspection:
-    """Return all that is known of a plan without running it.
+    """Return the inspection of a plan, without running it.
 
     Args:
         plan: A sound plan of the graph; the prices of its steps are shown as they are.
         graph: The network.
         predictors: By device of the plan; None for a device without a profile.
         arrangement: How its devices see each other's results.
-        timeline: What takes place when, as it was priced; empty where it was not.
-        singles: What its devices take alone, as that was priced; None where it was not.
-        with_alternatives: Whether to price what each operator could be instead.
+        timeline: Of the priced plan; empty where it was not priced.
+        singles: The network on each device alone; None where that was not priced.
+        with_alternatives: Whether to price alternatives of each operator.
     """
     schedule = make_schedule(graph, plan, arrangement)
     oracle = Oracle(graph=graph, predictors=predictors)
@@ -73,7 +73,7 @@ def explain_plan(
 def _list_alternatives(
     found: Inspection, graph: Graph, predictors: Predictors, arrangement: Arrangement
 ) -> dict[str, tuple[Alternative, ...]]:
-    """Return what every operator could be; equal operators with equal cuts are priced once."""
+    """Return the alternatives of every operator; equal operators with equal cuts are priced once."""
     known: dict[object, tuple[Alternative, ...]] = {}
     listed = {}
     for operator in found.operators:

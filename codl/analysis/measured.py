@@ -1,4 +1,4 @@
-"""What was measured beside what was predicted."""
+"""Measured times, added to an inspection."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from codl.plan.timeline import HOST_TRACK, Span
 from codl.report.inspection import Inspection, Operator, StepRow
 
 Run = Sequence[Span]
-"""What took place in one run."""
+"""The spans of one run."""
 
 
 def add_measurement(inspection: Inspection, runs: Sequence[Run], whole_us: Sequence[float]) -> Inspection:
@@ -38,7 +38,7 @@ def _find_end(run: Run) -> float:
 
 
 def _find_medians(runs: Sequence[Run]) -> Mapping[tuple[str, str], float]:
-    """Return what each operator took on each track, several launches of one together."""
+    """Return by operator and track the median of its time in a run, several launches added up."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for run in runs:
         sums: dict[tuple[str, str], float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""What every slice of a plan is predicted to take: each operator on each device, as it will be launched."""
+"""Predictions of every slice of a plan: each operator on each device, as it will be launched."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,13 +23,13 @@ class Slice:
     region: Region
     kernel: str | None = None
     alone_us: float | None = None
-    """While nobody else works."""
+    """While no other device works."""
     us: float | None = None
     """While other devices work too, as the plan's price has it."""
     uncertainty: float | None = None
     is_estimated: bool = False
     repeated_share: float = 0.0
-    """Of its time: what another device computes too."""
+    """Share of its time for what another device computes too."""
 
 
 Slices = Mapping[tuple[str, int], Slice]
@@ -46,10 +46,10 @@ def predict_slices(
     """Return all slices of a plan.
 
     Args:
-        oracle: Knows the network and its devices.
-        shares: What each device does, by step and device.
-        devices: Names.
-        timeline: What takes place when as the plan was priced; without it, slices take what they take alone.
+        oracle: Predicts regions on devices alone.
+        shares: What each device computes, by step and device.
+        devices: Names of the devices.
+        timeline: Of the priced plan; without it, slices take as long as alone.
     """
     graph = oracle.graph
     priced = {(span.name, span.track): span.duration_us for span in timeline if span.kind == "launch"}
@@ -58,7 +58,7 @@ def predict_slices(
         for device, share in enumerate(step):
             for name, region in share.computes.items():
                 known = oracle.predict(graph.nodes_by_name[name], device, region)
-                # What is missing where others are priced takes no time: it lies where it is needed.
+                # Operators that are missing in a priced timeline take no time: their data is in place.
                 us = priced.get((name, devices[device]), 0.0) if timeline else known.alone_us
                 repeated = _find_repeated_share(name, step, graph)
                 found[name, device] = replace(known, us=us, repeated_share=repeated)
@@ -90,14 +90,14 @@ def _find_repeated_share(name: str, step: Sequence[Share], graph: Graph) -> floa
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle:
-    """What regions of operators take on devices alone; asks once for operators that are alike."""
+    """Predicts regions of operators on devices alone; operators of one class are predicted once."""
 
     graph: Graph
     predictors: Predictors
     _known: dict[object, Slice] = field(default_factory=dict, repr=False)
 
     def predict(self, node: Node, device: int, region: Region) -> Slice:
-        """Return what a region of a node's output takes; nothing is known of a device without a profile."""
+        """Return the slice of a region of a node's output; without times if there is no profile."""
         key = (device, find_class(node, self.graph), region)
         if key not in self._known:
             self._known[key] = _predict(node, self.graph, region, self.predictors[device])

@@ -1,4 +1,4 @@
-"""The whole of a plan beside what it could be, and where its time goes."""
+"""The time of a whole plan, compared with alternatives, and where it goes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Single:
 
     total_us: float
     operators_us: Mapping[str, float]
-    """By node; what takes no time there may be missing."""
+    """By node; operators that take no time may be missing."""
 
 
 Singles = Sequence[Single | None]
@@ -34,8 +34,8 @@ def find_totals(
 
     Args:
         plan: The plan with its price, if it has one.
-        singles: What its devices take alone.
-        slices: What its launches are predicted to take.
+        singles: The network on each of its devices alone.
+        slices: Predictions of its launches.
         steps: Its steps, explained.
         timeline: When everything happens, as predicted.
     """
@@ -102,7 +102,7 @@ def _find_device_sharing(timeline: Sequence[Span]) -> float:
 
 
 def _split_step(step: StepRow, slices: Slices) -> Mapping[str, float]:
-    """Return what the device that a step waits for does, and how much less it would be in perfect balance."""
+    """Return where the time of a step goes, in us, on the device that it waits for."""
     times = [us or 0.0 for us in step.compute_us]
     working = [us for us in times if us > 0]
     if not working:

@@ -1,4 +1,4 @@
-"""What two plans of one network do differently, and what that changes."""
+"""Differences between two plans of one network, and their price."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDifference:
-    """Two plans beside each other."""
+    """Two plans compared."""
 
     before_us: Us
     after_us: Us
@@ -36,7 +36,7 @@ class PlanDifference:
 
 
 def compare(before: Inspection, after: Inspection) -> PlanDifference:
-    """Return what is different in ``after``; both are of one network."""
+    """Return the differences of two plans of one network."""
     others = {operator.name: operator for operator in after.operators}
     pairs = [(operator, others[operator.name]) for operator in before.operators if operator.name in others]
     found = [

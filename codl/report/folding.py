@@ -1,4 +1,4 @@
-"""Operators for people: the parts that one ONNX node became are one row where they run in one place."""
+"""Operators as a user knows them: the parts of one ONNX node are one row where they run in one place."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

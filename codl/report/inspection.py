@@ -53,7 +53,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """One node of the network and what the plan makes of it."""
+    """One node of the network and how the plan computes it."""
 
     name: str
     kind: str
@@ -68,7 +68,7 @@ class Operator:
     """Operators in its step."""
     axis: int | None
     axis_name: str | None
-    """What people call the axis: H, OC, N."""
+    """Such as H, OC, N."""
     bounds: tuple[int, ...]
     """Which device owns what of the output; empty where it is not shared, or not cut."""
     parts: tuple[Part, ...]
@@ -80,8 +80,7 @@ class Operator:
     measured_us: Us = None
     """On the device that its step waited for."""
     alternatives: tuple[Alternative, ...] = ()
-    """What it could be instead, cheapest first, the chosen way among them."""
-    flops: float | None = None
+    """Other ways to compute it, cheapest first, the chosen way among them."""
     note: str = ""
     """Why the host runs it."""
     in_kernel_of: str | None = None
@@ -110,7 +109,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The plan's time beside what it could be."""
+    """The plan's time, compared with alternatives."""
 
     predicted_us: Us
     single_us: tuple[Us, ...]
@@ -118,7 +117,7 @@ class Totals:
     best_single: str | None
     best_single_us: Us
     ideal_us: Us
-    """Every operator at the harmonic speed of all devices, nothing shared, nobody waiting."""
+    """Every operator at the added speeds of all devices, without transfers or synchronization."""
     measured_us: Us = None
     parts: Mapping[str, float] | None = None
     """Where predicted time goes, in us; what steps that run side by side save (`overlap`) is below zero."""
@@ -139,10 +138,10 @@ class Inspection:
     timeline: tuple[Span, ...] = ()
     """As predicted."""
     measured: tuple[Span, ...] = ()
-    """As one run was seen."""
+    """Of one run."""
     planning_ms: float | None = None
     notes: tuple[str, ...] = ()
-    """What a reader should know about the figures."""
+    """Remarks about the figures."""
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain JSON values; what is not finite is null."""

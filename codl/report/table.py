@@ -1,4 +1,4 @@
-"""An inspection as text: one row for each operator, then the whole beside what it could be."""
+"""An inspection as text: a row for each operator, then the whole plan compared with alternatives."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,7 +12,7 @@ _PARTS = {
     "disturbance": "slowed by each other",
     "imbalance": "one waits for the other",
     "sharing": "sharing data",
-    "waiting": "meetings",
+    "waiting": "synchronization",
     "overlap": "steps side by side",
     "other": "other",
 }
@@ -33,7 +33,7 @@ def list_rows(inspection: Inspection) -> list[list[str]]:
 
 
 def list_totals(inspection: Inspection) -> Iterator[str]:
-    """Yield lines about the whole: its time, what else it could be, where time goes."""
+    """Yield lines about the whole plan: its time, that of each device alone, where time goes."""
     totals = inspection.totals
     if totals.predicted_us is None:
         yield "nothing is predicted"
@@ -45,7 +45,7 @@ def list_totals(inspection: Inspection) -> Iterator[str]:
 
 
 def _list_measured(total_us: float, inspection: Inspection) -> Iterator[str]:
-    """Yield what was measured: kernels beside the prediction of the same kernels, and the rest by itself."""
+    """Yield measured times: kernels compared with their predictions, and the rest."""
     yield f"measured           {format_us(total_us)}"
     measured = [(one.measured_us, one.predicted_us) for one in inspection.operators if one.measured_us]
     known = [(us, predicted) for us, predicted in measured if predicted is not None]
@@ -141,14 +141,14 @@ def shorten(text: str, width: int) -> str:
 
 
 def _format_error(predicted_us: float | None, measured_us: float | None) -> str:
-    """Return how far a prediction is off; nothing without one, or where another operator's holds it."""
+    """Return the relative error of a prediction; nothing without a prediction or a measurement."""
     if not predicted_us or not measured_us:
         return ""
     return f"{(predicted_us / measured_us - 1) * 100:+.0f} %"
 
 
 def list_why(inspection: Inspection, name: str) -> Iterator[str]:
-    """Yield lines about what an operator could be, cheapest first, the chosen way marked."""
+    """Yield the alternatives of an operator, cheapest first, the chosen one marked."""
     found = next(operator for operator in inspection.operators if operator.name == name)
     where = f", in a chain of {found.length}" if found.length > 1 else ""
     yield f"{shorten(found.name, _NAME_WIDTH)}  {found.kind}  {'x'.join(map(str, found.shape))}{where}"
@@ -161,4 +161,4 @@ def list_why(inspection: Inspection, name: str) -> Iterator[str]:
             f"{compute}, sharing {format_us(way.share_us)}, sync {format_us(way.sync_us)}"
         )
     if found.alternatives and found.length > 1:
-        yield "each is priced as if it stood alone; inside its chain the operator neither shares nor meets"
+        yield "each is priced as if it stood alone; inside its chain the operator needs no synchronization"

@@ -1,7 +1,7 @@
 "use strict";
 const PART_NAMES = {
   compute: "compute", repeated: "halos computed twice", disturbance: "slowed by each other", imbalance: "one waits for the other",
-  sharing: "sharing data", waiting: "meetings", overlap: "steps side by side", other: "other",
+  sharing: "sharing data", waiting: "synchronization", overlap: "steps side by side", other: "other",
 };
 
 function showGlance() {
@@ -61,7 +61,7 @@ function showBars(totals) {
     return;
   }
   const longest = Math.max(...rows.map((row) => row[1]));
-  const table = make("table", { "aria-label": "Time of the plan beside what it could be" });
+  const table = make("table", { "aria-label": "Time of the plan, compared with alternatives" });
   for (const [name, us, pieces] of rows) {
     const track = makeTrack(pieces.map(([kind, part, title]) => [kind, (100 * part) / longest, title]));
     table.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, track),

@@ -103,7 +103,7 @@ function makeWays(operator) {
   }
   table.append(body);
   const why = operator.length > 1
-    ? "Priced as if it stood alone; in its chain it neither shares nor meets, which these prices do not know."
+    ? "Priced as if it stood alone; inside its chain it needs no transfer and no synchronization."
     : "Priced as if it stood alone.";
   return make("div", {}, make("h3", {}, "What it could be"), table, make("p", { class: "soft" }, why));
 }
