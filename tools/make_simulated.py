@@ -1,8 +1,8 @@
 """Writes profiles/simulated/: CPU and GPU of a Snapdragon 855, from printed figures alone.
 
-Nobody here has the device. The profiles let planners be run on the published case, and promise nothing about
-it: one coefficient for the arithmetic of windows and one for all other arithmetic, or one for both, fitted to
-the times of five networks on each processor alone; sharing as printed.
+No such device was measured: the profiles let planners be run on the published case and say nothing about
+the device itself. Arithmetic has one coefficient for windows and one for everything else, or one for both,
+fitted to the times of five networks on each processor alone; transfers cost what is printed.
 
 Source:
     CoDL (MobiSys 2022): latencies on one processor read off its figure, +-15 ms; steps of one co-executed
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit status: 0 when the profiles were written."""
     parser = argparse.ArgumentParser(
         prog="make_simulated.py",
-        description="Write the profiles of a device that nobody here has.",
+        description="Write profiles of a device from printed figures.",
         epilog="example: python tools/make_simulated.py",
     )
     parser.add_argument("-o", "--output", type=Path, default=profiles_dir() / SIMULATED, metavar="DIR")

@@ -1,9 +1,8 @@
-"""What a network takes beside the ideal without overhead, and where the difference is.
+"""Compares a network's time with the ideal without overhead, and splits the difference by cause.
 
-In the ideal every operator runs at the sum of the devices' speeds. What a plan takes more has three reasons,
-whose factors multiply to the whole: how work is divided (what one device has more to do than the other, rows
-that both compute, slices that take longer than their share), what kernels take longer beside each other than
-by themselves, and meetings with all that the host does.
+In the ideal every operator runs at the sum of the devices' speeds. A plan takes longer for three reasons,
+whose factors multiply to the whole: the division of work (one device has more to do, both compute the same
+rows, slices take longer than their share), contention, and synchronization with all that the host does.
 """
 
 from collections.abc import Mapping, Sequence

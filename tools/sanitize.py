@@ -1,4 +1,4 @@
-"""Runs the kernel tests on Oclgrind, an OpenCL device that finds data races and reads of memory nobody wrote.
+"""Runs the kernel tests on Oclgrind, an OpenCL device that finds data races and reads of unwritten memory.
 
 Oclgrind comes from Debian: `apt-get install oclgrind`. All arguments go to pytest.
 
@@ -22,7 +22,7 @@ RUNS = (
     # Oclgrind 21.10 takes every texel for unwritten, even what the host wrote; these tests put NaN there.
     ((IMAGES,), "0"),
 )
-"""Tests, and whether reads of memory nobody wrote are looked for."""
+"""Tests, and whether they are checked for reads of unwritten memory."""
 NO_TESTS = 5
 """What pytest returns when its arguments select none."""
 SETTINGS = {

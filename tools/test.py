@@ -1,7 +1,7 @@
 """Sets up `.venv` and passes the tests: ruff, mypy, then pytest, which gets the arguments given here.
 
-With --quick first, only ruff and a few tests of each room run, in a minute. On two cores or more pytest runs in
-two processes: most of the time drivers compile, each in one thread.
+With --quick first, only ruff and a few tests of each room run, in a minute. On two cores or more pytest runs
+in two processes: most of the time drivers compile, each in one thread.
 
 Example:
     python3 tools/test.py -k regions

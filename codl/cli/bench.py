@@ -59,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure the model and print what was found."""
+    """Measure the model and print the report."""
     options = session_options(args)
     options.plan = args.plan
     with ExitStack() as stack:
@@ -149,7 +149,7 @@ def _make_report(model: str, plan: Plan, rounds: Rounds, best: str, error: float
     if "ort" in rounds.seconds:
         ratios["ort/codl"] = _ratio_values(rounds.ratio("ort", "codl"))
     is_best = best == f"{_SINGLE}{find_lone_device(plan)}"
-    # A plan that is the one of the best device alone is neither faster nor slower than it.
+    # The plan of the best device alone is neither faster nor slower than that device.
     ratio = Ratio(median=1.0, low=1.0, high=1.0) if is_best else rounds.ratio(best, "codl")
     ratios["best_single/codl"] = _ratio_values(ratio)
     ratios["a/a"] = _ratio_values(rounds.ratio(best, best + CONTROL_SUFFIX))

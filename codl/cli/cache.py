@@ -24,7 +24,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "cache",
         help="list, verify or clear what is kept between processes",
         description="ls lists kept kernels, models and weights. verify checks each; exit code 1 when one "
-        "cannot be trusted, and so is not used. clear removes them and the drivers' own caches beside them.",
+        "cannot be trusted; such an entry is not used. clear removes all, the drivers' own caches included.",
         epilog="example: codl cache verify",
     )
     parser.add_argument("action", choices=tuple(_ACTIONS), help="what to do")
@@ -33,7 +33,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what is asked."""
+    """Perform the action."""
     return _ACTIONS[args.action](is_json=args.json)
 
 

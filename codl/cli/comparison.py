@@ -1,4 +1,4 @@
-"""Outputs of a session beside those of ONNX Runtime."""
+"""Outputs of a session, compared with those of ONNX Runtime."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
@@ -62,7 +62,7 @@ def open_reference(model: str) -> Any:
 def find_errors(names: Sequence[str], values: Arrays, references: Arrays) -> dict[str, float]:
     """Return max|error| / max|reference| of every output; infinite where not finite or of another shape.
 
-    What is no array of numbers is either equal, 0, or not, infinite.
+    For other values than arrays of numbers it is 0 if they are equal, else infinite.
     """
     return {name: _find_error(values[name], references[name]) for name in names}
 

@@ -1,7 +1,7 @@
 """Commands that messages name, with the flags that the user has given.
 
-A hint such as "run `codl profile`" comes from rooms that know nothing of the command line. Typed as it
-stands it would speak of other devices, so the flags about devices are added where it is printed.
+A hint such as "run `codl profile`" comes from rooms that do not know the command line. Without the user's
+flags it would mean other devices, so the flags about devices are added where it is printed.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def noted_flags() -> Iterator[None]:
 
 
 def add_flags(text: str) -> str:
-    """Return a message in which each command between backticks speaks of the devices that the user named."""
+    """Return a message in which each command between backticks has the user's flags about devices."""
     return _COMMAND.sub(_add_flags, text)
 
 

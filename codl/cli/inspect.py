@@ -1,4 +1,4 @@
-"""`codl inspect`: what a plan does, what each choice costs, and what it could be instead."""
+"""`codl inspect`: what a plan does, what each choice costs, and what the alternatives are."""
 
 import argparse
 import json
@@ -80,7 +80,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_explain_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags about what is known of devices, and how to show it."""
+    """Add the flags about profiles and about output."""
     parser.add_argument(
         "--profiles",
         type=parse_names,
@@ -93,7 +93,7 @@ def add_explain_flags(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a command line speaks of."""
+    """The model and the plan that a command line names."""
 
     graph: Graph
     model: str
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def open_target(args: argparse.Namespace) -> Target:
-    """Return the model, its plan and what is known of the devices.
+    """Return the model, its plan and the predictors of its devices.
 
     Raises:
         PlanError: The file is no plan, or none of this model.
@@ -201,7 +201,7 @@ def _write_files(args: argparse.Namespace, target: Target, plan: Plan, inspectio
 
 
 def _describe_making(command: str) -> str:
-    """Return when and where a page is made, and by what."""
+    """Return when, where and by which command a page is made."""
     now = datetime.now().astimezone()
     machine = f"{read_cpu_model()}, {count_cores()} cores"
     return f"{now:%Y-%m-%d %H:%M %Z} on {machine}, codl {__version__}: {escape(command)}"

@@ -1,4 +1,4 @@
-"""The entry point: finds the verb, runs it, and turns what happened into an exit code.
+"""The entry point: runs a verb, and turns its errors into an exit code.
 
 0: done. 1: a check failed. 2: cannot, with one line on stderr that says why. 130: interrupted.
 """
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _escaped_logs(), noted_flags():
             return _run(arguments)
     finally:
-        if is_caught:  # what is left to do is Python's own end
+        if is_caught:  # only Python's own shutdown follows
             signal.signal(signal.SIGINT, leave_at_once)
 
 
@@ -81,7 +81,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _drop_output() -> None:
-    """Let what stdout still holds go nowhere: Python writes it again at its end, which must not fail."""
+    """Discard what stdout still holds: Python writes it again when it ends, which must not fail."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         return

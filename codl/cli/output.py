@@ -1,7 +1,7 @@
 """Printing: tables and JSON on stdout, messages on stderr.
 
-What is printed may hold names from models. Every character of theirs that would do anything but show itself
-(an escape, a line break, a change of direction) is written as an escape of Python's.
+Output may hold names from models. Every character of them that would do more than appear (an escape, a line
+break, a change of direction) is written as a Python escape.
 """
 
 import codecs
@@ -85,13 +85,13 @@ def print_json(value: Any) -> None:
 
 
 def print_message(text: str) -> None:
-    """Print one line on stderr; when nobody can read it, the exit code has to do."""
+    """Print one line on stderr; a closed stderr is no error, the exit code remains."""
     with suppress(OSError):
         print(escape(add_flags(text)), file=sys.stderr, flush=True)
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Write a file that a flag asks for, complete or not at all where that can be.
+    """Write a file that a flag asks for, complete or not at all where the file system allows that.
 
     Raises:
         InputError: It cannot be written.

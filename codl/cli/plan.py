@@ -55,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan the model."""
-    graph = load_model(args.model).graph  # first: devices may take a minute to know
+    graph = load_model(args.model).graph  # first: opening devices may take a minute
     plan, infos, predictors = plan_model(args, graph, args.model)
     plan = count_memory(plan, graph, infos)
     if args.output:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 def plan_model(
     args: argparse.Namespace, graph: Graph, model: str
 ) -> tuple[Plan, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
-    """Return the plan of a model by the flags, the devices' facts and what is known of them.
+    """Return the plan of a model by the flags, facts of its devices and their predictors.
 
     Raises:
         PlanError: No such planner, or arguments it cannot work with.
@@ -98,9 +98,9 @@ def plan_model(
 def _find_devices(
     args: argparse.Namespace,
 ) -> tuple[Sequence[str], str, Sequence[DeviceInfo] | None, Sequence[Predictor]]:
-    """Return the names of the devices, the planner, the devices' facts and what is known of them.
+    """Return the names of the devices, the planner, facts of the devices and their predictors.
 
-    Devices that are named are not touched where a planner is named that need not know them, or profiles are.
+    Devices are not opened where profiles are named, or devices and a planner that needs no profile.
     """
     if args.profiles:
         predictors = load_predictors(args.profiles)

@@ -124,7 +124,7 @@ def _format_best(report: ShapeReport) -> str:
 
 
 def _print_plan(report: TuneReport) -> None:
-    """Print what a session would measure, by kernel; a layer's time is divided among its candidates."""
+    """Print the measurements of a session by kernel; a layer's time is divided among its candidates."""
     layers: Counter[str] = Counter()
     candidates: Counter[str] = Counter()
     seconds: dict[str, float] = defaultdict(float)

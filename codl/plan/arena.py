@@ -92,7 +92,7 @@ class _Group:
         self._reaches = np.maximum.accumulate(self._frees, axis=1)
 
     def find_rivals(self, first: int, frees: Sequence[int], sort: int) -> npt.NDArray[np.int64]:
-        """Return begins and ends of what lies somewhere and is alive with a tensor.
+        """Return begins and ends of the placed tensors that are alive together with a tensor.
 
         Args:
             first: First tick of the tensor.

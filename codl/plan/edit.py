@@ -17,7 +17,7 @@ _EXPECTED = "NODE=DEVICE, or NODE=AXIS:CUT such as conv1=H:28 or conv1=OC:0.4"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one operator shall be."""
+    """How one operator is to be computed."""
 
     node: str
     device: str | None = None
@@ -26,7 +26,7 @@ class Change:
 
 
 def parse_change(text: str, plan: Plan, graph: Graph) -> Change:
-    """Return what a text such as `conv1=H:28` asks for.
+    """Return the change that a text such as `conv1=H:28` asks for.
 
     Args:
         text: `NODE=DEVICE`, or `NODE=AXIS:CUT`. A cut is where each device but the last one ends, in whole
@@ -52,7 +52,7 @@ def parse_change(text: str, plan: Plan, graph: Graph) -> Change:
 
 
 def read_change(text: str, graph: Graph) -> tuple[str, str]:
-    """Return the node and what it shall be, as far as that can be judged without a plan.
+    """Return the node of a change and the text of its target, checked as far as possible without a plan.
 
     Raises:
         PlanError: The text is no change, or names a node or an axis that does not exist.
@@ -93,9 +93,7 @@ def change_plan(plan: Plan, graph: Graph, changes: Iterable[Change]) -> Plan:
     for change in changes:
         steps: list[Step] = []
         for step in plan.steps:
-            steps.extend(
-                _change_step(step, change, plan, graph) if change.node in step_nodes(step) else [step]
-            )
+            steps += _change_step(step, change, graph) if change.node in step_nodes(step) else [step]
         plan = replace(plan, steps=tuple(steps))
     plan = replace(
         plan,
@@ -114,7 +112,7 @@ def _forget_times(step: Step) -> Step:
     return replace(step, compute_us=None, share_us=None, sync_us=None, total_us=None, device_us=())
 
 
-def _change_step(step: Step, change: Change, plan: Plan, graph: Graph) -> list[Step]:
+def _change_step(step: Step, change: Change, graph: Graph) -> list[Step]:
     if isinstance(step, Host):
         raise PlanError(
             f"--set {change.node}: got an operator that the host runs, expected one that has a kernel"

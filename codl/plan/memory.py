@@ -51,7 +51,7 @@ class MemoryPlan:
     """Floats of them in memory that devices share; 0 when each has its own, and only the host sees them."""
 
     def count_bytes(self, devices: Sequence[str]) -> dict[str, int]:
-        """Return the peak of planned bytes by device name, and under `shared` what several see."""
+        """Return the peak of planned bytes by device name, and of shared memory under `shared`."""
         floats = dict(self.arena_floats)
         if self.end_floats:
             floats[SHARED] = floats.get(SHARED, 0) + self.end_floats

@@ -1,7 +1,7 @@
-"""Which launches of a schedule may become one: a first one's result is made where the next one reads it.
+"""Which launches of a schedule may become one: results stay in the kernel that reads them.
 
-A pair is one launch where a device computes both nodes and nobody else reads what lies between them. Its bits
-are those of two launches, so it is no matter of the plan; whoever runs or prices a schedule asks here.
+Launches are joined where one device computes all of their nodes, and nothing else reads the tensors between
+them. The results have the same bits, so plans do not mention it; executor and simulator both ask here.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,13 +17,13 @@ T = TypeVar("T")
 def find_pairs(
     graph: Graph, schedule: Schedule, choose: Callable[[Node, int], Iterable[tuple[int, T]]]
 ) -> dict[Launch, tuple[tuple[Launch, ...], T]]:
-    """Return what becomes one launch: by the last node's launch those before it, and what computes all.
+    """Return the launches that become one: by the last node's launch those before it, and the kernel.
 
     Args:
         graph: The network.
-        schedule: What a run does.
-        choose: Returns what computes a node on a device together with some nodes before it, the preferred way
-            first: how many, each of them read by the next one alone, and how.
+        schedule: Of a run.
+        choose: Returns the kernels that compute a node on a device together with nodes before it, the
+            preferred one first: the number of these nodes, each read by the next one alone, and the kernel.
     """
     finder = _Finder(graph, schedule)
     found: dict[Launch, tuple[tuple[Launch, ...], T]] = {}
@@ -40,7 +40,7 @@ def find_pairs(
 
 
 class _Finder:
-    """Which launches of a schedule make what one other launch alone reads."""
+    """Finds launches whose results only one other launch reads."""
 
     def __init__(self, graph: Graph, schedule: Schedule) -> None:
         self._graph = graph
@@ -79,7 +79,7 @@ class _Finder:
 
 
 def _find_readers(schedule: Schedule) -> dict[str, set[int]]:
-    """Return the devices that read what some step has published, by tensor."""
+    """Return by tensor the devices that read it after it was published."""
     readers: dict[str, set[int]] = {}
     for shares in schedule.shares:
         for device, share in enumerate(shares):

@@ -1,4 +1,4 @@
-"""Plans read from JSON: whatever does not fit is told of, all of it at once."""
+"""Plans read from JSON; one error lists every problem."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -108,10 +108,10 @@ def _is_sane(value: float) -> bool:
 
 
 def _open(values: Any, where: str, known: set[str], problems: list[str]) -> _Fields:
-    """Return an object's fields; notes those that nobody knows."""
+    """Return an object's fields; notes unknown ones as problems."""
     if not isinstance(values, Mapping):
         problems.append(f"{where}: got {type(values).__name__}, expected an object")
-        # Nothing more can be said of what is no object.
+        # No further problems are noted for something that is no object.
         return _Fields({}, where, [])
     unknown = sorted(set(values) - known)
     problems.extend(f"{where}: got unknown field {name!r}, expected only {sorted(known)}" for name in unknown)

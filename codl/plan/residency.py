@@ -82,7 +82,7 @@ class Residency:
         self.receive(tensor, region, device)
 
     def receive(self, tensor: str, region: Region, device: int) -> None:
-        """Note that ``region`` of ``tensor`` is valid on ``device``, whoever owns it."""
+        """Note that ``region`` of ``tensor`` is valid on ``device``, which need not own it."""
         self._present.setdefault((tensor, device), []).append(region)
 
     def forget(self, tensor: str, region: Region, device: int) -> None:

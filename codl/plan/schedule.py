@@ -1,7 +1,7 @@
-"""What happens in a run, in order: launches, publications, meetings, maps, copies, host calls.
+"""The actions of a run, in order: launches, publications, synchronizations, maps, copies, host calls.
 
-The schedule follows from graph, plan and the arrangement of devices alone. The
-executor binds exactly these actions, so whoever prices a plan can price them.
+The schedule follows from graph, plan and the arrangement of devices alone. The executor binds exactly these
+actions, and the simulator prices them.
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,14 @@ class Publish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meet:
-    """Everything scheduled so far is handed to the devices; then the host waits for some of them.
+    """Everything scheduled so far is enqueued; then the host waits for some devices.
 
-    Or nobody but the devices waits: whatever comes later begins when all of these are done so far.
+    If signalled, the host does not wait: later work of the devices begins when all of them are done so far.
     """
 
     devices: tuple[int, ...]
     is_signalled: bool = False
-    """Whether the host goes on, and the devices wait for each other."""
+    """Whether the devices wait for each other, instead of the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

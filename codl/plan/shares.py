@@ -165,7 +165,7 @@ def _find_reads(
 
 
 def _finish(task: _Task, graph: Graph) -> Share:
-    """Return what a task has come to; what is read is told from the tail to the head."""
+    """Return the share of a finished task; its reads are listed from the tail to the head."""
     if len(task.names) == 1:
         reads = {name: region for name, region in task.needs.items() if name not in task.owned}
         return Share(computes=task.computes, publishes=task.owned, reads=reads)
@@ -181,7 +181,7 @@ def _finish(task: _Task, graph: Graph) -> Share:
 
 
 class Sharer:
-    """Remembers the shares of steps of many plans of one network.
+    """Finds and keeps the shares of steps of many plans of one network.
 
     Args:
         graph: The network.

@@ -9,9 +9,9 @@ from codl.plan.residency import step_nodes
 from codl.plan.steps import Host, Plan, Run
 
 PARTS = frozenset({"rows", "image", "matrix", "factors", "normalized", "softmax", "mean"})
-"""Last words of the names of nodes that are made besides the one that bears an ONNX node's name."""
+"""Last parts of the names of nodes that an ONNX node becomes besides the one that keeps its name."""
 _WIDEST = 40
-"""Of a column of names; a longer name is still written out, as flags take it."""
+"""Of a column of names; longer names are still written in full, as flags need them."""
 _AXES = {4: ("N", "OC", "H", "W"), 2: ("rows", "columns")}
 
 

@@ -1,4 +1,4 @@
-"""What no launch of a candidate can be faster than: its place in the search, and why it is dropped unbuilt.
+"""Lower bounds of candidates' times: they order the search, and candidates above the best time are not built.
 
 Source:
     DeepCuts: a ratio to the peak made of memory traffic, local memory, work-group waves and instruction mix.
@@ -23,20 +23,20 @@ Source:
     some 340 that may beat the best, with a tenth 278.
 """
 _READING_SHARE = 0.75
-"""Of what is moved, the share of reads from which on a candidate is more like reading than like a copy."""
+"""Share of reads in the bytes moved above which a candidate resembles reading more than copying."""
 LoopRate = Callable[[str, Parameters, float], float]
 """(reference kernel of an inner loop, parameters, products summed for an output) -> operations a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The least time of a candidate, in seconds of a quiet minute."""
+    """The least time of a candidate on an idle machine, in seconds."""
 
     seconds: float
     compute_seconds: float
-    """What its arithmetic takes on the busiest compute unit, in the inner loop's instruction mix."""
+    """Of its arithmetic on the busiest compute unit, in the inner loop's instruction mix."""
     memory_seconds: float
-    """What its traffic takes, each byte moved once."""
+    """Of its traffic, each byte moved once."""
     read_bytes: float
     written_bytes: float
 

@@ -1,4 +1,4 @@
-"""What was measured, as lines of a log that only grows: a tuner that is killed loses one line at most."""
+"""Measurements as lines of a log that only grows: a tuner that is killed loses one line at most."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -19,13 +19,13 @@ class Measurement:
     """Of the kernel's source, with the driver's version."""
     parameters: Mapping[str, int]
     stage: str
-    """`quick`: a few rounds; `final`: many, beside the best others."""
+    """`quick`: a few rounds; `final`: many, together with the best others."""
     reference: str = ""
     """The reference kernel that `ratio` counts."""
     ratio: float | None = None
     """Time in runs of the reference, of the same rounds; None when the candidate failed."""
     bound_ratio: float | None = None
-    """What was predicted to be out of reach, in the same unit."""
+    """Lower bound of the ratio."""
     error: str = ""
 
     @property
@@ -46,7 +46,7 @@ class MeasurementLog(ExplainedJournal):
         ProfileError: Another tuner has it open, or it cannot be written.
     """
 
-    busy = "got a log that another `codl tune` writes, expected to be alone; wait until it is done, or end it"
+    busy = "got a log that another `codl tune` writes, expected no other; wait until it is done, or end it"
     failed = (
         "got {problem}, expected a log that can be written; free or unlock its disk, or set CODL_CACHE_DIR; "
         "what was measured before is kept"

@@ -1,4 +1,4 @@
-"""The judge of a search that asks the device: bounds from its peaks, times between its references."""
+"""The judge of a search that measures on a device: bounds from its peaks, times against its references."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from codl.tuner.trial import Trial
 from codl.tuner.workbench import Workbench
 
 _METHOD = "far constants"
-"""How candidates are measured; what was measured otherwise is measured anew."""
+"""Version of the method; measurements of another version are made again."""
 _FAR_BYTES, _MOST_FAR = 128 << 20, 64
 """Weights among which a candidate finds its own, as in a network: bytes, and how many times its own at most.
 
@@ -34,7 +34,7 @@ Source:
 _SAMPLE_SECONDS = 1e-3
 """Launches shorter than this are repeated to make one sample."""
 _SHORT_SECONDS = 0.02
-"""What seems to take less may take much less: other programs hold the processor for about as long."""
+"""A time below this may really be much shorter: other programs hold the processor for about as long."""
 _MOST_REPEATS = 64
 _LEAST_QUICK, _MOST_QUICK, _QUICK_SECONDS = 5, 40, 1.5
 _SURE_QUICK, _SURE_FINAL = 3, 5
@@ -49,7 +49,7 @@ _FINAL_SECONDS = 4.0
 
 
 def limit_seconds(candidates: int, limits: SearchLimits) -> float:
-    """Return what the rounds of a search over some candidates take at the most; compiling comes on top."""
+    """Return the most seconds that the rounds of a search take, without compiling."""
     return ceil(limits.count_most(candidates) / limits.group) * _QUICK_SECONDS + _FINAL_SECONDS
 
 
@@ -90,7 +90,7 @@ class Prober:
 
     @property
     def quiet_seconds(self) -> float:
-        """What a run of the reference takes in a quiet minute."""
+        """Time of a run of the reference on an idle machine."""
         return self._bench.references.sampler.quiet_seconds(self.reference)
 
     def prepare(self, selections: Sequence[Selection]) -> None:
@@ -265,5 +265,5 @@ class Prober:
 
 
 def digest_candidate(row: Implementation, info: DeviceInfo) -> str:
-    """Return what measurements of a row hang on: how they are taken, its kernel, the driver's version."""
+    """Return what measurements of a row depend on: the method, its kernel, the driver's version."""
     return f"{_METHOD} {digest_row(row)} {info.driver_version}"

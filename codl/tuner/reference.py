@@ -1,4 +1,4 @@
-"""What a node's output should be: the operator as ONNX has it, computed by ONNX Runtime."""
+"""The expected output of a node: the operator as ONNX has it, computed by ONNX Runtime."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What a tuning session did, shape by shape."""
+"""Report of a tuning session, shape by shape."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from codl.catalog.database import Entry, entry_to_json
 
 
 class State(StrEnum):
-    """What became of a shape."""
+    """Outcome of a shape."""
 
     TUNED = "tuned"
     KNOWN = "known"
@@ -22,7 +22,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeReport:
-    """What a session did for one shape."""
+    """Report of one shape."""
 
     shape: str
     count: int
@@ -52,7 +52,7 @@ class ShapeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneReport:
-    """What a session did."""
+    """Report of a session."""
 
     device: str
     path: str

@@ -47,7 +47,7 @@ class SearchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Final:
-    """What many rounds say of a candidate."""
+    """The result of many rounds for one candidate."""
 
     ratio: float
     """Its time, in runs of the reference, in the fastest rounds of both."""
@@ -56,22 +56,22 @@ class Final:
 
 
 class Judge(Protocol):
-    """Whoever knows bounds and times of candidates; times are in runs of a reference kernel."""
+    """Knows bounds and times of candidates; times are in runs of a reference kernel."""
 
     def prepare(self, selections: Sequence[Selection]) -> None:
-        """Learn together what the bounds of candidates hang on: they will be asked for."""
+        """Measure together what the bounds of candidates depend on."""
 
     def bound(self, selection: Selection, *, is_rough: bool = False) -> float:
-        """Return what the candidate cannot be faster than; a rough bound costs nothing to find."""
+        """Return the lower bound of a candidate's time; a rough one takes no measurement."""
 
     def count_wins(self, selection: Selection) -> int:
         """Return for how many shapes the candidate was the best."""
 
     def try_out(self, selections: Sequence[Selection]) -> Mapping[str, float]:
-        """Return the times that a few rounds tell, by `str(selection)`; what failed is absent."""
+        """Return the times of a few rounds by `str(selection)`; candidates that failed are absent."""
 
     def compare(self, selections: Sequence[Selection]) -> Mapping[str, Final]:
-        """Return what many rounds tell, by `str(selection)`; the first one is the anchor."""
+        """Return the results of many rounds by `str(selection)`; the first candidate is the anchor."""
 
     def find_error(self, selection: Selection) -> float:
         """Return max|error| / max|reference| of what the candidate computes."""
@@ -79,7 +79,7 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search found."""
+    """The result of a search."""
 
     winner: Selection
     ratio: float
@@ -143,10 +143,10 @@ def search(
 
 
 def _rank(finals: Mapping[str, Final], anchor: str, *, margin: float) -> list[str]:
-    """Return the finalists, best first; the anchor gives way only to what is surely faster.
+    """Return the finalists, best first; the anchor is replaced only by one that is surely faster.
 
-    Sure is who is faster in nearly all resampled rounds, and in the fastest rounds too: on a busy machine one
-    of the two alone may be luck.
+    A candidate is surely faster if it is faster in nearly all resampled rounds, and in the fastest rounds
+    too: on a busy machine one of the two alone may be chance.
     """
     most = 1.0 - margin
 
@@ -169,7 +169,7 @@ def _iterate_groups(
     times: Mapping[str, float],
     limits: SearchLimits,
 ) -> Iterator[list[Selection]]:
-    """Yield what to try next, until bounds or the limits say that nothing else is worth it.
+    """Yield the next candidates to try, until bounds or limits exclude all others.
 
     ``tried`` grows with each group; ``times`` is expected to be up to date when the next one is asked for.
     """

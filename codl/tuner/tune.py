@@ -43,13 +43,13 @@ class Session:
     rows: tuple[Implementation, ...] = IMPLEMENTATIONS
     limits: SearchLimits = field(default_factory=SearchLimits)
     on_shape: Callable[[ShapeReport], None] = lambda _: None
-    """Is told what became of each shape."""
+    """Called with the report of each shape."""
 
 
 def plan_tuning(
     info: DeviceInfo, shapes: Iterable[Shape], rows: tuple[Implementation, ...] = IMPLEMENTATIONS
 ) -> TuneReport:
-    """Return what a session would look at, without touching the device."""
+    """Return the shapes that a session would tune, without touching the device."""
     path = user_path(info)
     known = read_user_database(path, info)
     reports = []
@@ -77,13 +77,13 @@ def plan_tuning(
 def tune(device: Device, shapes: Sequence[Shape], session: Session | None = None) -> TuneReport:
     """Find the best kernels for some shapes on a device and keep them in the user's database.
 
-    Everything measured is in a log beside the database before the next measurement begins: a session that is
-    killed goes on where it was when it is started again.
+    Every measurement is in a log next to the database before the next one begins: a session that was killed
+    continues from the log when it is started again.
 
     Args:
         device: The device.
         shapes: What to tune, in the order of importance.
-        session: Budget and the like.
+        session: Budget, kernels and limits.
 
     Raises:
         ProfileError: The database or the log cannot be read or written, or another tuner is at work.
@@ -119,7 +119,7 @@ class _Tuner:
         self._entries = dict(known.entries)
         self._digests = {row.name: digest_candidate(row, device.info) for row in session.rows}
         self._done: dict[str, tuple[Entry, Mapping[str, str]]] = {}
-        """What earlier sessions found by shape, and the digests of all rows that it was chosen from."""
+        """Results of earlier sessions by shape, and the digests of all rows that they were chosen from."""
         self._quick: dict[str, dict[str, Measurement]] = {}
         self._bench: Workbench | None = None
         self._loops: dict[Loop, float] = {}
@@ -222,7 +222,7 @@ class _Tuner:
         self._log.note("loop", {**values, "digest": self._digest_loop(loop.source), "share": share})
 
     def _digest_loop(self, source: str) -> str:
-        """Return what a loop's rate hangs on: its source, the driver's version."""
+        """Return what a loop's rate depends on: its source, the driver's version."""
         return f"{digest_sources(source)} {self._device.info.driver_version}"
 
     def _read_loop(self, values: Mapping[str, Any]) -> None:
@@ -251,7 +251,7 @@ class _Tuner:
         return list({str(one): one for one in found}.values())[:_NEIGHBOURS]
 
     def _read_log(self) -> None:
-        """Take up what earlier sessions measured with the kernels as they are now."""
+        """Add the measurements that earlier sessions made of the present kernels."""
         for measurement in self._log.measurements():
             is_current = self._digests.get(measurement.implementation) == measurement.digest
             if is_current and measurement.stage == "quick":

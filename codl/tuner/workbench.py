@@ -1,4 +1,4 @@
-"""What is known of a device while it is tuned: its peaks, its inner loops, who has won so far."""
+"""State of a device while it is tuned: its peaks, rates of inner loops, winners so far."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,16 +18,16 @@ Key = tuple[str, tuple[tuple[str, int], ...]]
 
 @dataclass(slots=True, kw_only=True)
 class Workbench:
-    """A device with its references, and what this session has found out about it."""
+    """A device with its references, and the results of this session about it."""
 
     references: References
     peaks: Peaks
     constants: ConstantPool
-    """What candidates read for weights while they are timed."""
+    """Memory that candidates read as weights while they are timed."""
     loops: dict[Loop, float] = field(default_factory=dict)
     """Floating-point operations a second of inner loops."""
     record_loop: Callable[[Loop, float], None] = lambda loop, share: None
-    """Is told every loop that is measured, as a share of the device's peak."""
+    """Called with every loop that is measured, and its rate as a share of the device's peak."""
     wins: dict[Key, int] = field(default_factory=dict)
     """How often implementation and parameters have won."""
 
@@ -55,16 +55,16 @@ class Workbench:
                 self.record_loop(loop, rate / peak)
 
     def loop_rate(self, source: str, parameters: Parameters, depth: float) -> float:
-        """Return what an inner loop reaches with sums of about ``depth`` products.
+        """Return the rate of an inner loop with sums of about ``depth`` products, in operations a second.
 
-        Long sums hide what a tile costs besides; short ones let the processor begin the next tile early. So
-        the loop is measured at a few depths, when it is first asked for, and the better neighbour counts.
+        Long sums hide the other costs of a tile; short ones let the processor begin the next tile early. So
+        the loop is measured at a few depths, when it is first needed, and the better neighbour counts.
         """
         self.learn_loops([(source, parameters, depth)])
         return max(self.loops[loop] for loop in _find_neighbours(source, parameters, depth))
 
     def recall_loops(self, shares: Mapping[Loop, float]) -> None:
-        """Take up what an earlier session measured: rates as shares of the device's peak."""
+        """Add the loops of an earlier session, rates as shares of the device's peak."""
         peak = max(self.peaks.flops.values())
         self.loops.update({loop: share * peak for loop, share in shares.items()})
 

@@ -113,5 +113,5 @@ def read_workload(path: Path) -> tuple[Shape, ...]:
 
 
 def _is_left_out(value: FloatArray) -> bool:
-    """Return whether a constant is an array without memory: nobody has asked for its values."""
+    """Return whether a constant is an array without memory, whose values are not needed."""
     return value.ndim > 0 and not any(value.strides)
