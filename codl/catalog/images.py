@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from codl.catalog.spec import LaunchBatch, Scalar, TensorArg, ceil_div, plain_arg, spread
+from codl.catalog.spec import LaunchBatch, TensorArg, ceil_div, plain_arg, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import Boxes, IntArray, Region
 from codl.machine import DeviceInfo
@@ -103,19 +103,6 @@ def count_blocks(boxes: Boxes) -> IntArray:
 def round_up(size: IntArray, group: tuple[int, int, int]) -> IntArray:
     """Return global sizes [count, 3] rounded up to whole work-groups."""
     return np.asarray(ceil_div(size, np.array(group)) * group)
-
-
-def box_scalars(out: Boxes) -> dict[str, Scalar]:
-    """Return where an output box lies, as every kernel over images takes it."""
-    return {
-        "image_begin": out.begin[:, 0],
-        "row_begin": out.begin[:, 2],
-        "col_begin": out.begin[:, 3],
-        "channel_begin": out.begin[:, 1],
-        "row_end": out.end[:, 2],
-        "col_end": out.end[:, 3],
-        "channel_end": out.end[:, 1],
-    }
 
 
 def choose_group(info: DeviceInfo) -> int:

@@ -5,14 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codl.catalog.gemm_tile import share_tiles
-from codl.catalog.spec import (
-    Parameters,
-    busiest_share,
-    can_steal,
-    ceil_div,
-    spread,
-    stolen_steps,
-)
+from codl.catalog.spec import Parameters, busiest_share, can_steal, ceil_div, spread, stolen_steps
 from codl.ir.regions import IntArray
 from codl.machine import DeviceInfo, DeviceKind
 

@@ -15,6 +15,7 @@ Parameters in small letters are scalars of its launches; the others are defines 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -167,6 +168,13 @@ class Implementation:
         is_known = self.most_registers is None or info.vector_registers <= self.most_registers
         is_for_gpus = self.uses_groups or self.name.endswith("__image")
         return is_known and (info.kind is not DeviceKind.CPU or not is_for_gpus)
+
+
+def define_row(folder: str, name: str, accepts: Accepts, describe: Describe, **facts: Any) -> Implementation:
+    """Return a row whose file has the row's name, in a folder below kernels/; ``facts`` are other fields."""
+    return Implementation(
+        name=name, source=f"{folder}/{name}.cl", accepts=accepts, describe=describe, **facts
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from codl.catalog.spec import KernelDims, Parameters, Scalar, ceil_div, kernel_dims, spread
+from codl.catalog.spec import (
+    KernelDims,
+    LaunchBatch,
+    Parameters,
+    Scalar,
+    TensorArg,
+    ceil_div,
+    kernel_dims,
+    spread,
+)
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Epilogue, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -59,6 +69,45 @@ class BoxLaunch:
         items = spread(pieces * groups, info.units)
         vectors = self.item_rows * ceil_div(self.item_channels, lanes)
         return {"items": items, "vectors": np.asarray(items * vectors * work, np.int64)}
+
+    def describe(
+        self,
+        entry: str,
+        tensors: tuple[TensorArg, ...],
+        info: DeviceInfo,
+        *,
+        moved: tuple[IntArray, IntArray],
+        lanes: int,
+        scalars: Mapping[str, Scalar],
+        work: IntArray | int = 1,
+        flops: IntArray | None = None,
+        **facts: Any,
+    ) -> tuple[LaunchBatch, ...]:
+        """Return the launch of a kernel that walks the box, as a row describes itself.
+
+        Args:
+            entry: The kernel.
+            tensors: Its operands.
+            info: The device.
+            moved: Bytes read and written, [count] each.
+            lanes: Elements that a step handles.
+            scalars: The kernel's own, behind the box's.
+            work: Steps for each vector of outputs.
+            flops: [count]; zeros by default.
+            facts: Other fields of `LaunchBatch`.
+        """
+        batch = LaunchBatch(
+            entry=entry,
+            tensors=tensors,
+            global_size=self.global_size,
+            scalars={**self.scalars, **scalars},
+            units=self.units(info, lanes, work),
+            read_bytes=moved[0],
+            written_bytes=moved[1],
+            flops=np.zeros(len(self.extent), np.int64) if flops is None else flops,
+            **facts,
+        )
+        return (batch,)
 
     def _share(self) -> tuple[IntArray, IntArray]:
         """Return into how many pieces lines are cut, and how many groups of lines there are, [count] each."""

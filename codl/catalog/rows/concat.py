@@ -5,7 +5,7 @@ from itertools import accumulate
 import numpy as np
 
 from codl.catalog.rows.boxes import constants_like, has_rank_up_to, is_plain, share_box
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, kernel_dims, plain_arg
+from codl.catalog.spec import LaunchBatch, Parameters, define_row, kernel_dims, plain_arg
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes
@@ -19,7 +19,6 @@ _LANES = 8
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    del info
     if not isinstance(node.op, Concat) or not is_plain(node) or not has_rank_up_to(4, node, graph):
         return None
     return {} if kernel_dims(len(graph.shape(node.output)))[3] == (node.op.axis, 1) else None
@@ -28,20 +27,20 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    del parameters
     assert isinstance(node.op, Concat)
     axis = node.op.axis
     starts = accumulate((graph.shape(name)[axis] for name in node.inputs), initial=0)
     parts = tuple(zip(node.inputs, starts, strict=False))
     return tuple(
-        _describe_group(node, graph, out, info, axis=axis, parts=parts[first : first + _TENSORS])
+        batch
         for first in range(0, len(parts), _TENSORS)
+        for batch in _describe_group(node, graph, out, info, axis=axis, parts=parts[first : first + _TENSORS])
     )
 
 
 def _describe_group(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, *, axis: int, parts: tuple[tuple[str, int], ...]
-) -> LaunchBatch:
+) -> tuple[LaunchBatch, ...]:
     """Return the launch that fills what belongs to ``parts``, tensors with their first channel."""
     shape, (last, last_start) = graph.shape(node.output), parts[-1]
     end = last_start + graph.shape(last)[axis]
@@ -49,28 +48,15 @@ def _describe_group(
     names = [name for name, _ in parts] + [last] * (_TENSORS - len(parts))
     low, high = (np.minimum(np.maximum(edge[:, axis], begins[0]), end) for edge in (out.begin, out.end))
     boxes = out.with_axis(axis, low, high)
-    launch = share_box(boxes, kernel_dims(len(shape)), info)
     moved = boxes.size * FLOAT_BYTES
-    return LaunchBatch(
-        entry=CONCAT,
-        tensors=(
-            plain_arg(node.output, shape),
-            *(plain_arg(name, graph.shape(name)) for name in names),
-        ),
-        global_size=launch.global_size,
-        scalars={
-            **launch.scalars,
-            **constants_like(out, **{f"begin_{index}": begin for index, begin in enumerate(begins)}),
-        },
-        units=launch.units(info, _LANES),
-        read_bytes=moved,
-        written_bytes=moved,
-        flops=np.zeros(out.count, np.int64),
+    return share_box(boxes, kernel_dims(len(shape)), info).describe(
+        CONCAT,
+        (plain_arg(node.output, shape), *(plain_arg(name, graph.shape(name)) for name in names)),
+        info,
+        moved=(moved, moved),
+        lanes=_LANES,
+        scalars=constants_like(out, **{f"begin_{index}": begin for index, begin in enumerate(begins)}),
     )
 
 
-IMPLEMENTATIONS = (
-    Implementation(
-        name=CONCAT, source=f"layout/{CONCAT}.cl", accepts=_accepts, describe=_describe, stacks=True
-    ),
-)
+IMPLEMENTATIONS = (define_row("layout", CONCAT, _accepts, _describe, stacks=True),)

@@ -9,15 +9,21 @@ import numpy as np
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
+from codl.catalog.rows.windows import (
+    constant_names,
+    find_panels,
+    has_constant_weights,
+    launch_windows,
+    window_scalars,
+)
 from codl.catalog.spec import (
-    Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
     busiest_share,
     can_fetch,
     ceil_div,
+    define_row,
     kernel_box,
     spread,
 )
@@ -94,13 +100,9 @@ def _describe(
     count, names = out.count, constant_names(node, op)
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
     group_outputs, group_inputs = shape[1] // op.groups, x[1] // op.groups
-    group_panels = -(-group_outputs // parameters["NR"])
+    panel_begin, panel_end, group_panels = find_panels(out, group_outputs, parameters["NR"])
     begin, end = kernel_box(out)
     extent = end - begin
-    first_group, last_group = begin[:, 3] // group_outputs, (end[:, 3] - 1) // group_outputs
-    first_channel, last_channel = begin[:, 3] % group_outputs, (end[:, 3] - 1) % group_outputs
-    panel_begin = first_group * group_panels + first_channel // parameters["NR"]
-    panel_end = last_group * group_panels + last_channel // parameters["NR"] + 1
     tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
     panels = panel_end - panel_begin
     depth = op.kernel[0] * op.kernel[1] * group_inputs
@@ -150,13 +152,13 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="conv2d_gemm__buffer",
-        source="conv2d/conv2d_gemm__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "conv2d",
+        "conv2d_gemm__buffer",
+        _accept,
+        _describe,
         allowed=ALLOWED,
-        accepts=_accept,
-        describe=_describe,
         fits=_fits,
         stacks=True,
         inner_loop="reference/reference_tile__buffer.cl",

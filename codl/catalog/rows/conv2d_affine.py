@@ -7,11 +7,11 @@ from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps
 from codl.catalog.spec import (
-    Implementation,
     LaunchBatch,
     Parameters,
     busiest_share,
     ceil_div,
+    define_row,
     kernel_box,
     plain_arg,
     spread,
@@ -142,14 +142,6 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name=NAME,
-        source=f"conv2d/{NAME}.cl",
-        allowed=ALLOWED_TILES,
-        accepts=_accept,
-        fits=_fits,
-        describe=_describe,
-        taken=1,
-    ),
+IMPLEMENTATIONS = (
+    define_row("conv2d", NAME, _accept, _describe, allowed=ALLOWED_TILES, fits=_fits, taken=1),
 )

@@ -9,12 +9,12 @@ from codl.catalog.gemm_tile import FEW_REGISTERS, count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps, window_scalars
 from codl.catalog.spec import (
-    Implementation,
     LaunchBatch,
     Parameters,
     busiest_share,
     can_fetch,
     ceil_div,
+    define_row,
     kernel_box,
     spread,
 )
@@ -108,7 +108,6 @@ def _count_cycles(tile: Parameters, *, pixels: int, outputs: int) -> float:
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     """Return whether the tile stays in registers, and a work-item of one tile and panel in local memory."""
-    del node, graph
     is_known = not parameters["FETCH"] or can_fetch(info)
     return is_known and is_tile(parameters, info) and _fits_local(parameters, info)
 
@@ -199,14 +198,14 @@ def _share(
     return item
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="conv2d_blocked__buffer",
-        source="conv2d/conv2d_blocked__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "conv2d",
+        "conv2d_blocked__buffer",
+        _accept,
+        _describe,
         allowed=ALLOWED_BLOCKED,
-        accepts=_accept,
         fits=_fits,
-        describe=_describe,
         stacks=True,
     ),
 )

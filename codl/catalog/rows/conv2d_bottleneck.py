@@ -19,15 +19,7 @@ from codl.catalog.rows.windows import (
     take_whole,
     window_scalars,
 )
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    Parameters,
-    busiest_share,
-    ceil_div,
-    kernel_box,
-    spread,
-)
+from codl.catalog.spec import LaunchBatch, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import FUNCTIONS, Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -278,14 +270,4 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name=NAME,
-        source=f"conv2d/{NAME}.cl",
-        allowed=ALLOWED_RUNS,
-        accepts=_accept,
-        fits=_fits,
-        describe=_describe,
-        taken=2,
-    ),
-)
+IMPLEMENTATIONS = (define_row("conv2d", NAME, _accept, _describe, allowed=ALLOWED_RUNS, fits=_fits, taken=2),)

@@ -9,25 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.catalog.epilogue import activation_scalars
-from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, count_panels, is_tile, list_tiles
+from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, list_tiles
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.depthwise import HEIGHTS, choose_height, pack_filters
 from codl.catalog.rows.windows import (
+    find_panels,
+    fits_tile,
     has_constant_weights,
     launch_windows,
     pack_taps,
     take_whole,
     window_scalars,
 )
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    Parameters,
-    busiest_share,
-    ceil_div,
-    kernel_box,
-    spread,
-)
+from codl.catalog.spec import LaunchBatch, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -203,12 +197,6 @@ def _share(
     return np.take_along_axis(sizes, best, 0)[0], np.take_along_axis(total, best, 0)[0]
 
 
-def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    """Return whether the tile stays in registers."""
-    del node, graph
-    return is_tile(parameters, info)
-
-
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
@@ -219,15 +207,11 @@ def _describe(
     shape, lanes = graph.shape(node.output), parameters["VECTOR"]
     work = _describe_work(node, first, graph)
     group_outputs, depth, channels = shape[1] // op.groups, work.depth, work.channels
-    group_panels, panel = count_panels(group_outputs, parameters), parameters["VECTORS"] * lanes
-    vectors = -(-channels // lanes)
+    panel, vectors = parameters["VECTORS"] * lanes, -(-channels // lanes)
+    panel_begin, panel_end, group_panels = find_panels(out, group_outputs, panel)
+    panels = panel_end - panel_begin
     begin, end = kernel_box(out)
     extent = end - begin
-    panel_begin, last_panel = (
-        channel // group_outputs * group_panels + channel % group_outputs // panel
-        for channel in (begin[:, 3], end[:, 3] - 1)
-    )
-    panels = last_panel + 1 - panel_begin
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
     item_pixels, _ = _share(
         extent[:, 1],
@@ -254,7 +238,7 @@ def _describe(
             pack_taps(node, graph, parameters),
             take_whole(pack_filters(first, first.op, lanes), vectors),
         ),
-        panels=(panel_begin, panel_begin + panels),
+        panels=(panel_begin, panel_end),
         scalars={
             "panels": panels,
             "item_pixels": item_pixels,
@@ -289,14 +273,6 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name=NAME,
-        source=f"conv2d/{NAME}.cl",
-        allowed=ALLOWED_RUNS,
-        accepts=_accept,
-        fits=_fits,
-        describe=_describe,
-        taken=1,
-    ),
+IMPLEMENTATIONS = (
+    define_row("conv2d", NAME, _accept, _describe, allowed=ALLOWED_RUNS, fits=fits_tile, taken=1),
 )

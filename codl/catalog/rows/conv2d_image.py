@@ -10,7 +10,6 @@ from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.images import (
     LANES,
     MOVES,
-    box_scalars,
     can_use_images,
     choose_group,
     image_arg,
@@ -20,15 +19,8 @@ from codl.catalog.images import (
 )
 from codl.catalog.register_tile import pack_panels
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    PackedArg,
-    Parameters,
-    ceil_div,
-    spread,
-)
+from codl.catalog.rows.windows import box_scalars, constant_names, has_constant_weights, window_scalars
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -54,7 +46,6 @@ def _accept_pointwise(node: Node, graph: Graph, info: DeviceInfo) -> Parameters 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     """Return whether work-groups have the side that suits the device."""
-    del node, graph
     return parameters["GROUP"] == choose_group(info)
 
 
@@ -143,7 +134,7 @@ def _describe(
         global_size=round_up(size, group),
         local_size=group,
         scalars={
-            **box_scalars(out),
+            **box_scalars(*kernel_box(out)),
             "panel_begin": panel_begin,
             "panels": np.maximum(panel_end - panel_begin, 1),
             **constants_like(out, in_blocks=in_blocks),
@@ -162,23 +153,17 @@ def _describe(
     return (*moves, kernel, move_from_image(node.output, shape, out, info))
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name=POINTWISE,
-        source=f"conv2d/{POINTWISE}.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "conv2d",
+        POINTWISE,
+        _accept_pointwise,
+        _describe_pointwise,
         other_sources=MOVES,
         allowed=_ALLOWED,
-        accepts=_accept_pointwise,
         fits=_fits,
-        describe=_describe_pointwise,
     ),
-    Implementation(
-        name=DIRECT,
-        source=f"conv2d/{DIRECT}.cl",
-        other_sources=MOVES,
-        allowed=_ALLOWED,
-        accepts=_accept,
-        fits=_fits,
-        describe=_describe_direct,
+    define_row(
+        "conv2d", DIRECT, _accept, _describe_direct, other_sources=MOVES, allowed=_ALLOWED, fits=_fits
     ),
 )

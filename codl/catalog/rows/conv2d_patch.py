@@ -4,24 +4,17 @@ from math import prod
 
 import numpy as np
 
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import (
+    fits_tile,
     has_constant_weights,
     is_narrow,
     launch_windows,
     pack_taps,
     window_scalars,
 )
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    Parameters,
-    busiest_share,
-    ceil_div,
-    kernel_box,
-    spread,
-)
+from codl.catalog.spec import LaunchBatch, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes
@@ -42,12 +35,6 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if patch_bytes > min(info.local_memory_bytes, _MOST_PATCH_BYTES):
         return None
     return choose_tile(info, rows=width, channels=outputs, depth=inputs * prod(op.kernel))
-
-
-def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    """Return whether the tile stays in registers."""
-    del node, graph
-    return is_tile(parameters, info)
 
 
 def _describe(
@@ -90,13 +77,6 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="conv2d_patch__buffer",
-        source="conv2d/conv2d_patch__buffer.cl",
-        allowed=ALLOWED_TILES,
-        accepts=_accept,
-        fits=_fits,
-        describe=_describe,
-    ),
+IMPLEMENTATIONS = (
+    define_row("conv2d", "conv2d_patch__buffer", _accept, _describe, allowed=ALLOWED_TILES, fits=fits_tile),
 )

@@ -3,18 +3,11 @@
 from collections.abc import Mapping
 from math import prod
 
-from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_tile
+from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
 from codl.catalog.pointwise_items import share_items
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    Parameters,
-    can_fetch,
-    ceil_div,
-    kernel_box,
-)
+from codl.catalog.rows.windows import find_panels, has_constant_weights, launch_windows, pack_taps
+from codl.catalog.spec import LaunchBatch, Parameters, can_fetch, ceil_div, define_row, kernel_box
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes
@@ -61,15 +54,11 @@ def _describe(
     assert isinstance(op, Conv2d)
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)
     group_outputs, depth = shape[1] // op.groups, x[1] // op.groups
-    group_panels = count_panels(group_outputs, parameters)
     panel = parameters["VECTORS"] * parameters["VECTOR"]
+    panel_begin, panel_end, group_panels = find_panels(out, group_outputs, panel)
+    panels = panel_end - panel_begin
     begin, end = kernel_box(out)
     extent = end - begin
-    panel_begin, last_panel = (
-        channel // group_outputs * group_panels + channel % group_outputs // panel
-        for channel in (begin[:, 3], end[:, 3] - 1)
-    )
-    panels = last_panel + 1 - panel_begin
     tiles = ceil_div(extent[:, 1] * extent[:, 2], parameters["MR"])
     items = share_items(tiles, panels, extent[:, 0], depth=depth, info=info, parameters=parameters)
     return launch_windows(
@@ -78,7 +67,7 @@ def _describe(
         out,
         entry="conv2d_pointwise__buffer",
         packed=(pack_taps(node, graph, parameters),),
-        panels=(panel_begin, panel_begin + panels),
+        panels=(panel_begin, panel_end),
         scalars={
             "item_panels": items.panels,
             "panels": panels,
@@ -106,14 +95,14 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="conv2d_pointwise__buffer",
-        source="conv2d/conv2d_pointwise__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "conv2d",
+        "conv2d_pointwise__buffer",
+        _accept,
+        _describe,
         allowed=ALLOWED_POINTWISE,
-        accepts=_accept,
         fits=_fits,
-        describe=_describe,
         stacks=True,
     ),
 )

@@ -270,7 +270,7 @@ def _pool(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
+IMPLEMENTATIONS = (
     *(
         _pool(row, TILE=_TILES)
         for row in (*conv2d_winograd_streamed.IMPLEMENTATIONS, *conv2d_winograd.IMPLEMENTATIONS)

@@ -15,13 +15,13 @@ from codl.catalog.rows.filtering import (
     tile_scalars,
 )
 from codl.catalog.spec import (
-    Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
     busiest_share,
     can_steal,
     ceil_div,
+    define_row,
     spread,
     stolen_steps,
 )
@@ -236,23 +236,23 @@ def _count_bytes(
     return FLOAT_BYTES * read, FLOAT_BYTES * out.size
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="conv2d_winograd_fused__buffer",
-        source="conv2d/conv2d_winograd_fused__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "conv2d",
+        "conv2d_winograd_fused__buffer",
+        _accept_fused,
+        _describe_fused,
         allowed=ALLOWED_WINOGRAD,
-        accepts=_accept_fused,
-        describe=_describe_fused,
         stacks=True,
         fits=_fits_fused,
         inner_loop="reference/reference_tile__buffer.cl",
     ),
-    Implementation(
-        name="conv2d_winograd_staged__buffer",
-        source="conv2d/conv2d_winograd_staged__buffer.cl",
+    define_row(
+        "conv2d",
+        "conv2d_winograd_staged__buffer",
+        _accept_staged,
+        _describe_staged,
         allowed=ALLOWED_WINOGRAD,
-        accepts=_accept_staged,
-        describe=_describe_staged,
         stacks=True,
         fits=fits_node,
         cuts_panels=True,

@@ -9,15 +9,7 @@ from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, pack_points
 from codl.catalog.rows.windows import has_constant_weights, is_narrow, window_scalars
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    PackedArg,
-    Parameters,
-    busiest_share,
-    ceil_div,
-    spread,
-)
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, busiest_share, ceil_div, define_row, spread
 from codl.catalog.winograd_tile import (
     ALLOWED_WINOGRAD,
     STEP_PADDING,
@@ -183,13 +175,13 @@ def _describe(
 
 
 _ALLOWED = {name: values for name, values in ALLOWED_WINOGRAD.items() if name != "FETCH"}
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="conv2d_winograd_patch__buffer",
-        source="conv2d/conv2d_winograd_patch__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "conv2d",
+        "conv2d_winograd_patch__buffer",
+        _accept,
+        _describe,
         allowed=_ALLOWED,
-        accepts=_accept,
-        describe=_describe,
         fits=_fits,
         inner_loop="reference/reference_tile__buffer.cl",
     ),

@@ -8,14 +8,7 @@ import numpy as np
 
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, sums_of, tile_scalars
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    PackedArg,
-    Parameters,
-    ceil_div,
-    spread,
-)
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, ceil_div, define_row, spread
 from codl.catalog.winograd_choice import Arrangement, choose_winograd
 from codl.catalog.winograd_streamed import (
     ALLOWED_STREAMED,
@@ -127,13 +120,13 @@ def _pack_constants(
     return pack_taps(weight, bias[0] if bias else None, nr=nr, inputs=inputs)
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="conv2d_winograd_streamed__buffer",
-        source="conv2d/conv2d_winograd_streamed__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "conv2d",
+        "conv2d_winograd_streamed__buffer",
+        _accept,
+        _describe,
         allowed=ALLOWED_STREAMED,
-        accepts=_accept,
-        describe=_describe,
         stacks=True,
         fits=fits_streamed,
         most_registers=MOST_REGISTERS,

@@ -7,16 +7,8 @@ import numpy as np
 
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.windows import constant_names, launch_windows, window_scalars
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    PackedArg,
-    Parameters,
-    ceil_div,
-    kernel_box,
-    spread,
-)
+from codl.catalog.rows.windows import constant_names, find_panels, launch_windows, window_scalars
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import ConvTranspose2d
 from codl.ir.regions import Boxes
@@ -63,12 +55,9 @@ def _describe(
     assert isinstance(op, ConvTranspose2d)
     x, shape = graph.shape(names[0]), graph.shape(node.output)
     group_outputs, group_inputs = shape[1] // op.groups, x[1] // op.groups
-    group_panels = -(-group_outputs // nr)
+    panel_begin, panel_end, group_panels = find_panels(out, group_outputs, nr)
     begin, end = kernel_box(out)
     extent = end - begin
-    last = end[:, 3] - 1
-    panel_begin = begin[:, 3] // group_outputs * group_panels + begin[:, 3] % group_outputs // nr
-    panel_end = last // group_outputs * group_panels + last % group_outputs // nr + 1
     panels = panel_end - panel_begin
     rows = extent[:, 0] * extent[:, 1]
     item_panels = np.clip(rows * panels // (ITEMS_PER_UNIT * info.units), 1, panels)
@@ -111,12 +100,4 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name=ROWS,
-        source=f"conv_transpose2d/{ROWS}.cl",
-        allowed=ALLOWED_TILES,
-        accepts=_accept,
-        describe=_describe,
-    ),
-)
+IMPLEMENTATIONS = (define_row("conv_transpose2d", ROWS, _accept, _describe, allowed=ALLOWED_TILES),)

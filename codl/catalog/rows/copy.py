@@ -12,7 +12,7 @@ from codl.catalog.rows.boxes import (
     share_box,
 )
 from codl.catalog.rows.parts import Moving, Part, iterate_parts
-from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, plain_arg
+from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, define_row, plain_arg
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
@@ -31,7 +31,8 @@ def copy_batch(name: str, shape: Shape, boxes: Boxes, info: DeviceInfo) -> tuple
     the row takes no parameters.
     """
     arg = plain_arg(name, shape)
-    return COPY_ROW, _describe_part(Part(dst=arg, src=arg, boxes=boxes, dims=arg.dims), info)
+    (batch,) = _describe_part(Part(dst=arg, src=arg, boxes=boxes, dims=arg.dims), info)
+    return COPY_ROW, batch
 
 
 def concat_batches(node: Node, graph: Graph, out: Boxes, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
@@ -40,7 +41,6 @@ def concat_batches(node: Node, graph: Graph, out: Boxes, info: DeviceInfo) -> tu
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    del info
     is_known = isinstance(node.op, Moving)
     return {} if is_known and is_plain(node) and has_rank_up_to(4, node, graph) else None
 
@@ -48,26 +48,17 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    del parameters
     assert isinstance(node.op, Moving)
-    return tuple(_describe_part(part, info) for part in iterate_parts(node.op, node, graph, out))
+    parts = iterate_parts(node.op, node, graph, out)
+    return tuple(batch for part in parts for batch in _describe_part(part, info))
 
 
-def _describe_part(part: Part, info: DeviceInfo) -> LaunchBatch:
+def _describe_part(part: Part, info: DeviceInfo) -> tuple[LaunchBatch, ...]:
     """Return the launch of one copy; an empty box is an empty launch."""
-    boxes = part.boxes
-    launch = (_share_blocks if part.is_turned else share_box)(boxes, part.dims, info)
-    moved = boxes.size * FLOAT_BYTES
-    return LaunchBatch(
-        entry=COPY,
-        tensors=(part.dst, part.src),
-        global_size=launch.global_size,
-        scalars=launch.scalars,
-        units=launch.units(info, _LANES),
-        read_bytes=moved,
-        written_bytes=moved,
-        flops=np.zeros(boxes.count, np.int64),
-    )
+    launch = (_share_blocks if part.is_turned else share_box)(part.boxes, part.dims, info)
+    moved = part.boxes.size * FLOAT_BYTES
+    tensors = part.dst, part.src
+    return launch.describe(COPY, tensors, info, moved=(moved, moved), lanes=_LANES, scalars={})
 
 
 def _share_blocks(boxes: Boxes, dims: KernelDims, info: DeviceInfo) -> BoxLaunch:
@@ -80,5 +71,5 @@ def _share_blocks(boxes: Boxes, dims: KernelDims, info: DeviceInfo) -> BoxLaunch
     return BoxLaunch(begin=begin, extent=extent, item_rows=item_rows, item_channels=columns)
 
 
-COPY_ROW = Implementation(name=COPY, source=f"layout/{COPY}.cl", accepts=_accepts, describe=_describe)
+COPY_ROW = define_row("layout", COPY, _accepts, _describe)
 IMPLEMENTATIONS = (COPY_ROW,)

@@ -9,12 +9,12 @@ from codl.catalog.gemm_tile import pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
 from codl.catalog.spec import (
-    Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
     busiest_share,
     ceil_div,
+    define_row,
     kernel_box,
     spread,
 )
@@ -63,7 +63,6 @@ def choose_height(heights: tuple[int, ...], width: int) -> int:
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     """Return whether the tile is one vector wide, as the kernel wants it."""
-    del node, graph, info
     return parameters["NR"] == parameters["VECTOR"]
 
 
@@ -132,13 +131,13 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="depthwise_conv2d_rows__buffer",
-        source="depthwise_conv2d/depthwise_conv2d_rows__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "depthwise_conv2d",
+        "depthwise_conv2d_rows__buffer",
+        _accept,
+        _describe,
         allowed={"MR": (6, 7, 8, 10, 12, 14), "NR": (4, 8, 16), "VECTOR": (4, 8, 16)},
-        accepts=_accept,
-        describe=_describe,
         fits=_fits,
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.rows.windows import constant_names
+from codl.catalog.rows import windows
 from codl.catalog.spec import PackedArg, Parameters, Scalar, plain_arg
 from codl.catalog.winograd_tile import Tiles, depth_of, pack_filters
 from codl.ir.graph import FloatArray, Graph, Node
@@ -42,7 +42,7 @@ def list_operands(
 def names_of(node: Node) -> tuple[str, ...]:
     """Return the names of a convolution's constants: its weight and its bias, if it has one."""
     assert isinstance(node.op, Conv2d)
-    return constant_names(node, node.op)
+    return windows.constant_names(node, node.op)
 
 
 def pack_points(
@@ -66,16 +66,7 @@ def sums_of(node: Node, graph: Graph, parameters: Parameters) -> int:
 
 def box_scalars(tiles: Tiles) -> dict[str, Scalar]:
     """Return where the box begins and ends, in the kernels' order."""
-    return {
-        "image_begin": tiles.begin[:, 0],
-        "row_begin": tiles.begin[:, 1],
-        "col_begin": tiles.begin[:, 2],
-        "channel_begin": tiles.begin[:, 3],
-        "row_end": tiles.end[:, 1],
-        "col_end": tiles.end[:, 2],
-        "channel_end": tiles.end[:, 3],
-        "panel_begin": tiles.panel_begin,
-    }
+    return {**windows.box_scalars(tiles.begin, tiles.end), "panel_begin": tiles.panel_begin}
 
 
 def tile_scalars(node: Node, graph: Graph, tiles: Tiles) -> dict[str, Scalar]:

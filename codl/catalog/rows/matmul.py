@@ -7,12 +7,12 @@ from codl.catalog.register_tile import ALLOWED_TILES, choose_tile
 from codl.catalog.rows.boxes import constants_like, moved_bytes
 from codl.catalog.spec import (
     AxisMap,
-    Implementation,
     LaunchBatch,
     Parameters,
     TensorArg,
     busiest_share,
     ceil_div,
+    define_row,
     plain_arg,
     spread,
 )
@@ -110,13 +110,13 @@ def matrix_box(out: Boxes) -> tuple[IntArray, IntArray]:
     return begin, end
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="gemm_plain__buffer",
-        source="gemm/gemm_plain__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "gemm",
+        "gemm_plain__buffer",
+        _accept,
+        _describe,
         allowed=ALLOWED_TILES,
-        accepts=_accept,
-        describe=_describe,
         inner_loop="reference/reference_tile__buffer.cl",
     ),
 )

@@ -9,15 +9,7 @@ from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile, pack_panels, share_tiles
 from codl.catalog.rows.boxes import constants_like, moved_bytes
 from codl.catalog.rows.matmul import matrix_box, rows_args
-from codl.catalog.spec import (
-    Implementation,
-    LaunchBatch,
-    PackedArg,
-    Parameters,
-    busiest_share,
-    ceil_div,
-    spread,
-)
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, busiest_share, ceil_div, define_row, spread
 from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import MatMul
 from codl.ir.regions import Boxes
@@ -54,7 +46,6 @@ def _may_stream(tile: Parameters, info: DeviceInfo) -> bool:
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     """Return whether the tile stays in registers, and its panels may lie so."""
-    del node, graph
     return is_tile(parameters, info) and (not parameters["STREAMS"] or _may_stream(parameters, info))
 
 
@@ -136,14 +127,14 @@ def _describe(
     )
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name="gemm_packed__buffer",
-        source="gemm/gemm_packed__buffer.cl",
+IMPLEMENTATIONS = (
+    define_row(
+        "gemm",
+        "gemm_packed__buffer",
+        _accept,
+        _describe,
         allowed=_ALLOWED,
-        accepts=_accept,
         fits=_fits,
-        describe=_describe,
         inner_loop="reference/reference_gemm_tile__buffer.cl",
     ),
 )

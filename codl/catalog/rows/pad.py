@@ -3,7 +3,7 @@
 import numpy as np
 
 from codl.catalog.rows.boxes import constants_like, has_rank_up_to, is_plain, moved_bytes, share_box
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, Scalar, kernel_dims, plain_arg
+from codl.catalog.spec import LaunchBatch, Parameters, Scalar, define_row, kernel_dims, plain_arg
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Pad, PadMode
 from codl.ir.regions import Boxes
@@ -16,7 +16,6 @@ _LANES = 8
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    del info
     is_known = isinstance(node.op, Pad) and is_plain(node) and has_rank_up_to(4, node, graph)
     return {} if is_known else None
 
@@ -24,11 +23,9 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    del parameters
     op, x, shape = node.op, graph.shape(node.inputs[0]), graph.shape(node.output)
     assert isinstance(op, Pad)
     dims = kernel_dims(len(shape))
-    launch = share_box(out, dims, info)
     places: dict[str, Scalar] = {}
     for word, values, absent in (("before", op.before, 0), ("length", x, 1)):
         named = {
@@ -36,23 +33,18 @@ def _describe(
             for letter, entry in zip("nhwc", dims, strict=True)
         }
         places |= constants_like(out, **named)
-    read, written = moved_bytes(node, graph, out)
-    batch = LaunchBatch(
-        entry=PAD,
-        tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], x)),
-        global_size=launch.global_size,
+    return share_box(out, dims, info).describe(
+        PAD,
+        (plain_arg(node.output, shape), plain_arg(node.inputs[0], x)),
+        info,
+        moved=moved_bytes(node, graph, out),
+        lanes=_LANES,
         scalars={
-            **launch.scalars,
             **places,
             **constants_like(out, mode=_MODES[op.mode]),
             "value": np.full(out.count, op.value, np.float32),
         },
-        units=launch.units(info, _LANES),
-        read_bytes=read,
-        written_bytes=written,
-        flops=np.zeros(out.count, np.int64),
     )
-    return (batch,)
 
 
-IMPLEMENTATIONS = (Implementation(name=PAD, source=f"layout/{PAD}.cl", accepts=_accepts, describe=_describe),)
+IMPLEMENTATIONS = (define_row("layout", PAD, _accepts, _describe),)

@@ -8,7 +8,6 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.images import (
     MOVES,
-    box_scalars,
     can_use_images,
     choose_group,
     count_blocks,
@@ -18,16 +17,16 @@ from codl.catalog.images import (
     round_up,
 )
 from codl.catalog.rows.boxes import constants_like, has_residual, is_plain, moved_bytes
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, spread
+from codl.catalog.rows.pointwise import BINARY_CODES
+from codl.catalog.rows.windows import box_scalars, window_scalars
+from codl.catalog.spec import LaunchBatch, Parameters, define_row, kernel_box, spread
 from codl.ir.graph import Graph, Node
-from codl.ir.ops import Binary, BinaryKind, Pool2d, PoolKind, Unary
+from codl.ir.ops import Binary, Pool2d, PoolKind, Unary
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
 
 POOL, UNARY, BINARY = "pool2d_direct__image", "elementwise_unary__image", "elementwise_binary__image"
 _GROUP = {"GROUP": (1, 8)}
-_FUNCTIONS = (BinaryKind.ADD, BinaryKind.MUL, BinaryKind.SUB, BinaryKind.DIV, BinaryKind.PRELU)
-"""In the order of their codes."""
 
 
 def _accept_pool(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -56,25 +55,22 @@ def _describe_pool(
     op, (_, _, height, width) = node.op, graph.shape(node.inputs[0])
     assert isinstance(op, Pool2d)
     top, left, bottom, right = op.pads
-    scalars = constants_like(
+    padding = constants_like(
         out,
-        in_h=height,
-        in_w=width,
-        kernel_h=op.kernel[0],
-        kernel_w=op.kernel[1],
-        stride_h=op.stride[0],
-        stride_w=op.stride[1],
-        dilation_h=op.dilation[0],
-        dilation_w=op.dilation[1],
-        pad_h=top,
-        pad_w=left,
         is_padding_counted=int(op.counts_padding),
         padded_h=top + height + bottom,
         padded_w=left + width + right,
     )
-    work = op.kernel[0] * op.kernel[1]
     return _describe(
-        node, graph, out, info, parameters, entry=POOL, operands=node.inputs[:1], scalars=scalars, work=work
+        node,
+        graph,
+        out,
+        info,
+        parameters,
+        entry=POOL,
+        operands=node.inputs[:1],
+        scalars={**window_scalars(node, graph, out), **padding},
+        work=op.kernel[0] * op.kernel[1],
     )
 
 
@@ -91,7 +87,7 @@ def _describe_binary(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     assert isinstance(node.op, Binary)
-    function = constants_like(out, function=_FUNCTIONS.index(node.op.kind))
+    function = constants_like(out, function=BINARY_CODES[node.op.kind])
     scalars = {**function, **epilogue_scalars(node.epilogue, out.count)}
     operands = (*node.inputs[:2], node.residual or node.inputs[0])
     return _describe(node, graph, out, info, parameters, entry=BINARY, operands=operands, scalars=scalars)
@@ -125,7 +121,7 @@ def _describe(
         ),
         global_size=round_up(size, group),
         local_size=group,
-        scalars={**box_scalars(out), "blocks": np.maximum(blocks, 1), **scalars},
+        scalars={**box_scalars(*kernel_box(out)), "blocks": np.maximum(blocks, 1), **scalars},
         units={"texels": np.asarray(texels * work, np.int64)},
         read_bytes=read,
         written_bytes=written,
@@ -135,29 +131,11 @@ def _describe(
     return (*moves, kernel, move_from_image(node.output, shape, out, info))
 
 
-IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    Implementation(
-        name=POOL,
-        source=f"pool2d/{POOL}.cl",
-        other_sources=MOVES,
-        allowed={"AVERAGE": (0, 1), **_GROUP},
-        accepts=_accept_pool,
-        describe=_describe_pool,
-    ),
-    Implementation(
-        name=UNARY,
-        source=f"elementwise/{UNARY}.cl",
-        other_sources=MOVES,
-        allowed=_GROUP,
-        accepts=_accept_unary,
-        describe=_describe_unary,
-    ),
-    Implementation(
-        name=BINARY,
-        source=f"elementwise/{BINARY}.cl",
-        other_sources=MOVES,
-        allowed=_GROUP,
-        accepts=_accept_binary,
-        describe=_describe_binary,
-    ),
+IMPLEMENTATIONS = tuple(
+    define_row(folder, name, accepts, describe, other_sources=MOVES, allowed=allowed)
+    for folder, name, accepts, describe, allowed in (
+        ("pool2d", POOL, _accept_pool, _describe_pool, {"AVERAGE": (0, 1), **_GROUP}),
+        ("elementwise", UNARY, _accept_unary, _describe_unary, _GROUP),
+        ("elementwise", BINARY, _accept_binary, _describe_binary, _GROUP),
+    )
 )

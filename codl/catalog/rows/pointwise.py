@@ -18,12 +18,12 @@ from codl.catalog.rows.boxes import (
     share_box,
 )
 from codl.catalog.spec import (
-    Implementation,
     LaunchBatch,
     PackedArg,
     Parameters,
     TensorArg,
     broadcast_arg,
+    define_row,
     kernel_dims,
     plain_arg,
 )
@@ -32,13 +32,8 @@ from codl.ir.ops import Affine, Binary, BinaryKind, Unary
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
-_FUNCTIONS = {
-    BinaryKind.ADD: 0,
-    BinaryKind.MUL: 1,
-    BinaryKind.SUB: 2,
-    BinaryKind.DIV: 3,
-    BinaryKind.PRELU: 4,
-}
+BINARY_CODES = {kind: code for code, kind in enumerate(BinaryKind)}
+"""By which kernels know a function of two values."""
 _LONGEST_PATTERN = 16
 """LONGEST_PATTERN of kernels/common/pattern.h."""
 UNARY, BINARY, AFFINE = "elementwise_unary__buffer", "elementwise_binary__buffer", "affine_channels__buffer"
@@ -54,19 +49,15 @@ def _describe_unary(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     shape = graph.shape(node.output)
-    launch = share_box(out, kernel_dims(len(shape)), info)
-    read, written = moved_bytes(node, graph, out)
-    batch = LaunchBatch(
-        entry=UNARY,
-        tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], shape)),
-        global_size=launch.global_size,
-        scalars={**launch.scalars, **epilogue_scalars(node.epilogue, out.count)},
-        units=launch.units(info, parameters["VECTOR"]),
-        read_bytes=read,
-        written_bytes=written,
+    return share_box(out, kernel_dims(len(shape)), info).describe(
+        UNARY,
+        (plain_arg(node.output, shape), plain_arg(node.inputs[0], shape)),
+        info,
+        moved=moved_bytes(node, graph, out),
+        lanes=parameters["VECTOR"],
+        scalars=epilogue_scalars(node.epilogue, out.count),
         flops=out.size,
     )
-    return (batch,)
 
 
 def _accepts_binary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -90,24 +81,19 @@ def _describe_binary(
 ) -> tuple[LaunchBatch, ...]:
     assert isinstance(node.op, Binary)
     shape = graph.shape(node.output)
-    launch = share_box(out, kernel_dims(len(shape)), info)
-    read, written = moved_bytes(node, graph, out)
     operands = [broadcast_arg(name, graph.shape(name), len(shape)) for name in node.inputs[:2]]
-    batch = LaunchBatch(
-        entry=BINARY,
-        tensors=(plain_arg(node.output, shape), *operands, plain_arg(node.residual or node.output, shape)),
-        global_size=launch.global_size,
+    return share_box(out, kernel_dims(len(shape)), info).describe(
+        BINARY,
+        (plain_arg(node.output, shape), *operands, plain_arg(node.residual or node.output, shape)),
+        info,
+        moved=moved_bytes(node, graph, out),
+        lanes=parameters["VECTOR"],
         scalars={
-            **launch.scalars,
-            **constants_like(out, function=_FUNCTIONS[node.op.kind]),
+            **constants_like(out, function=BINARY_CODES[node.op.kind]),
             **epilogue_scalars(node.epilogue, out.count),
         },
-        units=launch.units(info, parameters["VECTOR"]),
-        read_bytes=read,
-        written_bytes=written,
         flops=out.size * (2 if has_residual(node) else 1),
     )
-    return (batch,)
 
 
 def _accepts_affine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -123,29 +109,22 @@ def _describe_affine(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     shape = graph.shape(node.output)
-    dims = channel_dims(len(shape))
-    launch = share_box(out, dims, info)
-    read, written = moved_bytes(node, graph, out)
-    origin = (0,) * len(shape)
-    batch = LaunchBatch(
-        entry=AFFINE,
-        tensors=tuple(
-            TensorArg(name=name, dims=dims, origin=origin) for name in (node.output, node.inputs[0])
-        ),
+    dims, origin = channel_dims(len(shape)), (0,) * len(shape)
+    return share_box(out, dims, info).describe(
+        AFFINE,
+        tuple(TensorArg(name=name, dims=dims, origin=origin) for name in (node.output, node.inputs[0])),
+        info,
         packed=tuple(
             PackedArg(key=f"{name}/channels", pack=partial(_pack_channels, name), panel_floats=1)
             for name in node.inputs[1:3]
         ),
         panel_begin=out.begin[:, 1],
         panel_end=out.end[:, 1],
-        global_size=launch.global_size,
-        scalars={**launch.scalars, **epilogue_scalars(node.epilogue, out.count)},
-        units=launch.units(info, parameters["VECTOR"]),
-        read_bytes=read,
-        written_bytes=written,
+        moved=moved_bytes(node, graph, out),
+        lanes=parameters["VECTOR"],
+        scalars=epilogue_scalars(node.epilogue, out.count),
         flops=np.asarray(2 * out.size),
     )
-    return (batch,)
 
 
 def _pack_channels(name: str, constants: dict[str, FloatArray]) -> FloatArray:
@@ -153,28 +132,11 @@ def _pack_channels(name: str, constants: dict[str, FloatArray]) -> FloatArray:
     return np.ascontiguousarray(constants[name].reshape(-1, 1))
 
 
-IMPLEMENTATIONS = (
-    Implementation(
-        name=UNARY,
-        source=f"elementwise/{UNARY}.cl",
-        allowed={"VECTOR": LANES},
-        accepts=_accepts_unary,
-        describe=_describe_unary,
-        stacks=True,
-    ),
-    Implementation(
-        name=BINARY,
-        source=f"elementwise/{BINARY}.cl",
-        allowed={"VECTOR": LANES},
-        accepts=_accepts_binary,
-        describe=_describe_binary,
-    ),
-    Implementation(
-        name=AFFINE,
-        source=f"elementwise/{AFFINE}.cl",
-        allowed={"VECTOR": LANES},
-        accepts=_accepts_affine,
-        describe=_describe_affine,
-        stacks=True,
-    ),
+IMPLEMENTATIONS = tuple(
+    define_row("elementwise", name, accepts, describe, allowed={"VECTOR": LANES}, stacks=stacks)
+    for name, accepts, describe, stacks in (
+        (UNARY, _accepts_unary, _describe_unary, True),
+        (BINARY, _accepts_binary, _describe_binary, False),
+        (AFFINE, _accepts_affine, _describe_affine, True),
+    )
 )

@@ -16,11 +16,11 @@ from codl.catalog.rows.boxes import (
     share_box,
 )
 from codl.catalog.spec import (
-    Implementation,
     KernelDims,
     LaunchBatch,
     Parameters,
     TensorArg,
+    define_row,
     kernel_dims,
     plain_arg,
 )
@@ -48,26 +48,20 @@ def _describe_sum(
         dims, length, scale = _OVER_ROWS, x[2], node.op.scale
     else:
         dims, length, scale = kernel_dims(4), x[3], 1.0
-    launch = share_box(out, dims, info, work=length)
-    read, written = moved_bytes(node, graph, out)
-    batch = LaunchBatch(
-        entry=SUM,
-        tensors=tuple(
-            TensorArg(name=name, dims=dims, origin=(0, 0, 0, 0)) for name in (node.output, node.inputs[0])
-        ),
-        global_size=launch.global_size,
+    return share_box(out, dims, info, work=length).describe(
+        SUM,
+        tuple(TensorArg(name=name, dims=dims, origin=(0,) * 4) for name in (node.output, node.inputs[0])),
+        info,
+        moved=moved_bytes(node, graph, out),
+        lanes=parameters["VECTOR"],
         scalars={
-            **launch.scalars,
             **constants_like(out, width=length),
             "scale": np.full(out.count, scale, np.float32),
             **epilogue_scalars(node.epilogue, out.count),
         },
-        units=launch.units(info, parameters["VECTOR"], length),
-        read_bytes=read,
-        written_bytes=written,
+        work=length,
         flops=np.asarray(out.size * length),
     )
-    return (batch,)
 
 
 def _accepts_mean(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -84,36 +78,24 @@ def _describe_mean(
     dims = kernel_dims(len(x))
     lengths = [x[entry[0]] if entry is not None and entry[0] in op.axes else 1 for entry in dims]
     addends, inner = prod(lengths), dims[3]
-    launch = share_box(out, dims, info, work=addends)
-    read, written = moved_bytes(node, graph, out)
-    batch = LaunchBatch(
-        entry=MEAN,
-        tensors=(plain_arg(node.output, graph.shape(node.output)), plain_arg(node.inputs[0], x)),
-        global_size=launch.global_size,
+    sizes = {f"length_{letter}": length for letter, length in zip("nhwc", lengths, strict=True)}
+    return share_box(out, dims, info, work=addends).describe(
+        MEAN,
+        (plain_arg(node.output, graph.shape(node.output)), plain_arg(node.inputs[0], x)),
+        info,
+        moved=moved_bytes(node, graph, out),
+        lanes=parameters["VECTOR"],
         scalars={
-            **launch.scalars,
-            **constants_like(
-                out, **{f"length_{letter}": n for letter, n in zip("nhwc", lengths, strict=True)}
-            ),
-            **constants_like(out, is_inner=int(inner is not None and inner[0] in op.axes)),
+            **constants_like(out, **sizes, is_inner=int(inner is not None and inner[0] in op.axes)),
             "scale": np.full(out.count, 1 / addends, np.float32),
             **epilogue_scalars(node.epilogue, out.count),
         },
-        units=launch.units(info, parameters["VECTOR"], addends),
-        read_bytes=read,
-        written_bytes=written,
+        work=addends,
         flops=np.asarray(out.size * addends),
     )
-    return (batch,)
 
 
 IMPLEMENTATIONS = tuple(
-    Implementation(
-        name=name,
-        source=f"reduce/{name}.cl",
-        allowed={"VECTOR": LANES},
-        accepts=accepts,
-        describe=describe,
-    )
+    define_row("reduce", name, accepts, describe, allowed={"VECTOR": LANES})
     for name, accepts, describe in ((SUM, _accepts_sum, _describe_sum), (MEAN, _accepts_mean, _describe_mean))
 )

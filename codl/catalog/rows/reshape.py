@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from codl.catalog.rows.boxes import BoxLaunch, box_in, constants_like, is_plain, moved_bytes
-from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, Scalar, TensorArg
-from codl.ir.graph import Graph, Node, Shape
+from codl.catalog.rows.boxes import BoxLaunch, box_in, constants_like, is_plain
+from codl.catalog.spec import KernelDims, LaunchBatch, Parameters, Scalar, TensorArg, define_row
+from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Reshape
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
@@ -43,28 +43,16 @@ def reshape_scalars(node: Node, graph: Graph, out: Boxes) -> Mapping[str, Scalar
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    del info
     return {} if can_reshape(node, graph) else None
 
 
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    del parameters
     tensors = reshape_args(node, graph)
+    moved, scalars = out.size * FLOAT_BYTES, reshape_scalars(node, graph, out)
     launch = _share_blocks(out, tensors[0].dims)
-    _, written = moved_bytes(node, graph, out)
-    batch = LaunchBatch(
-        entry=GATHER,
-        tensors=tensors,
-        global_size=launch.global_size,
-        scalars={**launch.scalars, **reshape_scalars(node, graph, out)},
-        units=launch.units(info, 1),
-        read_bytes=written,
-        written_bytes=written,
-        flops=np.zeros(out.count, np.int64),
-    )
-    return (batch,)
+    return launch.describe(GATHER, tensors, info, moved=(moved, moved), lanes=1, scalars=scalars)
 
 
 def _share_blocks(out: Boxes, dims: KernelDims) -> BoxLaunch:
@@ -94,6 +82,4 @@ def _onnx_shape(shape: Shape) -> Shape:
     return (1,) * (4 - len(lengths)) + lengths
 
 
-IMPLEMENTATIONS = (
-    Implementation(name=GATHER, source=f"layout/{GATHER}.cl", accepts=_accepts, describe=_describe),
-)
+IMPLEMENTATIONS = (define_row("layout", GATHER, _accepts, _describe),)

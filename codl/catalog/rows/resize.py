@@ -6,24 +6,22 @@ from functools import partial
 import numpy as np
 
 from codl.catalog.rows.boxes import LANES, constants_like, is_plain, lanes_for, moved_bytes, share_box
-from codl.catalog.spec import Implementation, LaunchBatch, PackedArg, Parameters, kernel_dims, plain_arg
+from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, define_row, kernel_dims, plain_arg
 from codl.ir.graph import FloatArray, Graph, Node, Shape
 from codl.ir.ops import Resize2d, ResizeMode
-from codl.ir.ops.resizing import find_taps
+from codl.ir.ops.resizing import MOST_POSITIONS, find_taps
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 RESIZE = "resize2d_taps__buffer"
 _LINEAR_WORK = 4
 """Elements that a blend reads."""
-_FLOAT_INTEGERS = 2**24
-"""Positions below this one are exact in float32."""
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if not isinstance(node.op, Resize2d) or not is_plain(node):
         return None
-    if max(graph.shape(node.inputs[0])[2:]) >= _FLOAT_INTEGERS:
+    if max(graph.shape(node.inputs[0])[2:]) >= MOST_POSITIONS:
         return None
     return lanes_for(info, graph.shape(node.output)[1])
 
@@ -32,7 +30,6 @@ def _pack_taps(
     constants: Mapping[str, FloatArray], *, op: Resize2d, image: Shape, out_image: Shape
 ) -> FloatArray:
     """Return [1, 3, OH + OW]: low, high, weight of high, of each output row and then of each column."""
-    del constants
     sides = [find_taps(op, axis=axis, length=image[axis], out_length=out_image[axis]) for axis in range(2)]
     table = [
         np.concatenate(column)
@@ -48,11 +45,10 @@ def _describe(
     assert isinstance(op, Resize2d)
     is_linear = op.mode is ResizeMode.LINEAR
     work = _LINEAR_WORK if is_linear else 1
-    launch = share_box(out, kernel_dims(4), info, work=work)
-    read, written = moved_bytes(node, graph, out)
-    batch = LaunchBatch(
-        entry=RESIZE,
-        tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], x)),
+    return share_box(out, kernel_dims(4), info, work=work).describe(
+        RESIZE,
+        (plain_arg(node.output, shape), plain_arg(node.inputs[0], x)),
+        info,
         packed=(
             PackedArg(
                 key=f"taps/{op}/{x[2:]}/{shape[2:]}",
@@ -62,25 +58,12 @@ def _describe(
         ),
         panel_begin=np.zeros(out.count, np.int64),
         panel_end=np.ones(out.count, np.int64),
-        global_size=launch.global_size,
-        scalars={
-            **launch.scalars,
-            **constants_like(out, out_height=shape[2], out_width=shape[3], is_linear=int(is_linear)),
-        },
-        units=launch.units(info, parameters["VECTOR"], work),
-        read_bytes=read,
-        written_bytes=written,
+        moved=moved_bytes(node, graph, out),
+        lanes=parameters["VECTOR"],
+        scalars=constants_like(out, out_height=shape[2], out_width=shape[3], is_linear=int(is_linear)),
+        work=work,
         flops=np.asarray(out.size * (6 if is_linear else 0)),
     )
-    return (batch,)
 
 
-IMPLEMENTATIONS = (
-    Implementation(
-        name=RESIZE,
-        source=f"resize/{RESIZE}.cl",
-        allowed={"VECTOR": LANES},
-        accepts=_accepts,
-        describe=_describe,
-    ),
-)
+IMPLEMENTATIONS = (define_row("resize", RESIZE, _accepts, _describe, allowed={"VECTOR": LANES}),)

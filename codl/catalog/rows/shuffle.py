@@ -1,9 +1,7 @@
 """The row for channel shuffles of the usual numbers of groups; others are copies of boxes."""
 
-import numpy as np
-
 from codl.catalog.rows.boxes import constants_like, is_plain, share_box
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, kernel_dims, plain_arg
+from codl.catalog.spec import LaunchBatch, Parameters, define_row, kernel_dims, plain_arg
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import ChannelShuffle
 from codl.ir.regions import Boxes
@@ -16,7 +14,6 @@ TURNED = 4
 
 
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    del info
     op = node.op
     if not isinstance(op, ChannelShuffle) or not is_plain(node) or len(graph.shape(node.output)) != 4:
         return None
@@ -26,28 +23,15 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
-    shape = graph.shape(node.output)
-    launch = share_box(out, kernel_dims(4), info)
-    moved = out.size * FLOAT_BYTES
-    batch = LaunchBatch(
-        entry=SHUFFLE,
-        tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], shape)),
-        global_size=launch.global_size,
-        scalars={**launch.scalars, **constants_like(out, size=shape[1] // parameters["GROUPS"])},
-        units=launch.units(info, TURNED),
-        read_bytes=moved,
-        written_bytes=moved,
-        flops=np.zeros(out.count, np.int64),
+    shape, moved = graph.shape(node.output), out.size * FLOAT_BYTES
+    return share_box(out, kernel_dims(4), info).describe(
+        SHUFFLE,
+        (plain_arg(node.output, shape), plain_arg(node.inputs[0], shape)),
+        info,
+        moved=(moved, moved),
+        lanes=TURNED,
+        scalars=constants_like(out, size=shape[1] // parameters["GROUPS"]),
     )
-    return (batch,)
 
 
-IMPLEMENTATIONS = (
-    Implementation(
-        name=SHUFFLE,
-        source=f"layout/{SHUFFLE}.cl",
-        allowed={"GROUPS": _GROUPS},
-        accepts=_accepts,
-        describe=_describe,
-    ),
-)
+IMPLEMENTATIONS = (define_row("layout", SHUFFLE, _accepts, _describe, allowed={"GROUPS": _GROUPS}),)

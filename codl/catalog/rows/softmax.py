@@ -1,5 +1,7 @@
 """Rows for softmax: one for the axis that is innermost in memory, one for the others."""
 
+from functools import partial
+
 import numpy as np
 
 from codl.catalog.rows.boxes import (
@@ -16,8 +18,8 @@ from codl.catalog.rows.boxes import (
     share_columns,
     share_lines,
 )
-from codl.catalog.spec import Implementation, KernelDims, LaunchBatch, Parameters, TensorArg, kernel_dims
-from codl.ir.graph import Graph, Node
+from codl.catalog.spec import KernelDims, LaunchBatch, Parameters, TensorArg, define_row, kernel_dims
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Softmax
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
@@ -38,14 +40,6 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo, *, innermost: bool) -> 
     return lanes_for(info, innermost_length(shape))
 
 
-def _accepts_rows(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    return _accepts(node, graph, info, innermost=True)
-
-
-def _accepts_columns(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    return _accepts(node, graph, info, innermost=False)
-
-
 def _describe_rows(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
@@ -54,7 +48,7 @@ def _describe_rows(
     shape = graph.shape(node.output)
     dims = kernel_dims(len(shape))
     launch = share_lines(out, dims, info, work=_STEP_WORK * shape[node.op.axis])
-    return (_batch(node, graph, out, info, parameters, entry=ROWS, dims=dims, launch=launch),)
+    return _describe(node, graph, out, info, parameters, entry=ROWS, dims=dims, launch=launch)
 
 
 def _describe_columns(
@@ -65,10 +59,10 @@ def _describe_columns(
     shape, axis = graph.shape(node.output), node.op.axis
     dims = column_dims(len(shape), axis)
     launch = share_columns(out, dims, axis, info, work=_STEP_WORK * shape[axis])
-    return (_batch(node, graph, out, info, parameters, entry=COLUMNS, dims=dims, launch=launch),)
+    return _describe(node, graph, out, info, parameters, entry=COLUMNS, dims=dims, launch=launch)
 
 
-def _batch(
+def _describe(
     node: Node,
     graph: Graph,
     out: Boxes,
@@ -78,39 +72,23 @@ def _batch(
     entry: str,
     dims: KernelDims,
     launch: BoxLaunch,
-) -> LaunchBatch:
+) -> tuple[LaunchBatch, ...]:
     assert isinstance(node.op, Softmax)
-    shape = graph.shape(node.output)
-    length = shape[node.op.axis]
-    read, written = moved_bytes(node, graph, out)
-    return LaunchBatch(
-        entry=entry,
-        tensors=tuple(
-            TensorArg(name=name, dims=dims, origin=(0,) * len(shape))
-            for name in (node.output, node.inputs[0])
-        ),
-        global_size=launch.global_size,
-        scalars={**launch.scalars, **constants_like(out, length=length)},
-        units=launch.units(info, parameters["VECTOR"], _PASSES),
-        read_bytes=read,
-        written_bytes=written,
-        flops=np.asarray(read // 4 * _PASSES * _STEP_WORK),
+    shape, moved = graph.shape(node.output), moved_bytes(node, graph, out)
+    origin = (0,) * len(shape)
+    return launch.describe(
+        entry,
+        tuple(TensorArg(name=name, dims=dims, origin=origin) for name in (node.output, node.inputs[0])),
+        info,
+        moved=moved,
+        lanes=parameters["VECTOR"],
+        scalars=constants_like(out, length=shape[node.op.axis]),
+        work=_PASSES,
+        flops=np.asarray(moved[0] // FLOAT_BYTES * _PASSES * _STEP_WORK),
     )
 
 
-IMPLEMENTATIONS = (
-    Implementation(
-        name=ROWS,
-        source=f"softmax/{ROWS}.cl",
-        allowed={"VECTOR": LANES},
-        accepts=_accepts_rows,
-        describe=_describe_rows,
-    ),
-    Implementation(
-        name=COLUMNS,
-        source=f"softmax/{COLUMNS}.cl",
-        allowed={"VECTOR": LANES},
-        accepts=_accepts_columns,
-        describe=_describe_columns,
-    ),
+IMPLEMENTATIONS = tuple(
+    define_row("softmax", name, partial(_accepts, innermost=innermost), describe, allowed={"VECTOR": LANES})
+    for name, describe, innermost in ((ROWS, _describe_rows, True), (COLUMNS, _describe_columns, False))
 )

@@ -5,12 +5,13 @@ from functools import partial
 from typing import Any
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.gemm_tile import pack_panels
+from codl.catalog.gemm_tile import is_tile, pack_panels
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, Scalar, TensorArg, kernel_box, plain_arg
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
-from codl.ir.ops import Conv2d, ConvTranspose2d
+from codl.ir.ops import Conv2d, ConvTranspose2d, Pool2d
 from codl.ir.regions import Boxes, IntArray, input_boxes
+from codl.machine import DeviceInfo
 
 _MOST_NARROW = 4
 """Input channels up to which windows are copied, and all parts of a window lie beside each other."""
@@ -57,6 +58,27 @@ def _pack_taps(
     weight, *bias = (constants[name] for name in names)
     matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
     return pack_panels(matrix, bias[0] if bias else None, groups=groups, vectors=vectors, lanes=lanes)
+
+
+def find_panels(out: Boxes, group_outputs: int, panel: int) -> tuple[IntArray, IntArray, int]:
+    """Return the first panel that boxes need and one past the last, [count] each, and the panels of a group.
+
+    Args:
+        out: Boxes of outputs.
+        group_outputs: Output channels of a group; no panel has channels of two groups.
+        panel: Channels of a panel.
+    """
+    group_panels = -(-group_outputs // panel)
+    first, last = (
+        channel // group_outputs * group_panels + channel % group_outputs // panel
+        for channel in (out.begin[:, 1], out.end[:, 1] - 1)
+    )
+    return first, last + 1, group_panels
+
+
+def fits_tile(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    """Return whether the tile stays in registers."""
+    return is_tile(parameters, info)
 
 
 def take_whole(packed: PackedArg, panels: int) -> PackedArg:
@@ -166,7 +188,7 @@ def window_scalars(node: Node, graph: Graph, out: Boxes, *, has_dilation: bool =
         has_dilation: Whether the kernel knows of dilation.
     """
     op = node.op
-    assert isinstance(op, Conv2d | ConvTranspose2d)
+    assert isinstance(op, Conv2d | ConvTranspose2d | Pool2d)
     _, _, height, width = graph.shape(node.inputs[0])
     dilation = {"dilation_h": op.dilation[0], "dilation_w": op.dilation[1]} if has_dilation else {}
     return constants_like(
