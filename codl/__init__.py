@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codl.runtime import onnxruntime as _onnxruntime
 
-import codl.devices.forks  # before anybody forks
+import codl.devices.forks  # before any fork
 import codl.plan  # noqa: F401  two packages whose names stand for functions here, see the end
 from codl.lazy import find_lazily as _find_lazily
 

@@ -17,7 +17,6 @@ _MODULE = "codl"
 
 def leave_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
     """End the process with one line; nothing that was begun is waited for."""
-    del number, frame
     try:
         os.write(2, b"codl: interrupted\n")
     finally:

@@ -1,6 +1,6 @@
 """Where codl's own files are: kernel sources, shipped profiles, and the user's cache.
 
-`kernels/` and `profiles/` stand beside the package in a checkout and inside it (`codl/_data/`) in a wheel.
+`kernels/` and `profiles/` are next to the package in a checkout and inside it (`codl/_data/`) in a wheel.
 This module alone knows the difference.
 """
 

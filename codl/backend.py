@@ -36,7 +36,6 @@ class CodlBackendRep(BackendRep):  # type: ignore[misc]
         Raises:
             InputError: Inputs are missing, too many, or of the wrong dtype, rank or shape.
         """
-        del kwargs
         if isinstance(inputs, Mapping):
             return self.session.run(None, inputs)
         values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
@@ -114,7 +113,6 @@ class CodlBackend(Backend):  # type: ignore[misc]
             outputs_info: Without effect: output shapes are found.
             kwargs: `opset_version`, by default the newest that changed it; the rest as in `prepare`.
         """
-        del outputs_info
         names = [name for name in dict.fromkeys(node.input) if name]
         values = [inputs] if isinstance(inputs, np.ndarray) else inputs
         given = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=True))

@@ -1,4 +1,4 @@
-"""Functions of codl's and onnxruntime's modules that programs call beside a session."""
+"""Functions of codl's and onnxruntime's modules that programs call in addition to a session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -52,44 +52,36 @@ def get_device() -> str:
 
 def set_default_logger_severity(severity: int) -> None:
     """Accept a level; without effect, codl writes no log."""
-    del severity
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
     """Accept a level; without effect, codl writes no log."""
-    del verbosity
 
 
 def set_default_logger_callback(callback: Callable[..., object] | None, severity: int = 2) -> None:
     """Accept a function; without effect, codl writes no log."""
-    del callback, severity
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
     """Accept sizes; without effect, each session has threads of its own."""
-    del intra_op_num_threads, inter_op_num_threads
 
 
 def create_and_register_allocator(mem_info: Any, arena_cfg: Any = None) -> None:
     """Accept an allocator; without effect, memory is planned before a run."""
-    del mem_info, arena_cfg
 
 
 def create_and_register_allocator_v2(
     provider_type: str, mem_info: Any, provider_options: Mapping[str, str], arena_cfg: Any = None
 ) -> None:
     """Accept an allocator; without effect, memory is planned before a run."""
-    del provider_type, mem_info, provider_options, arena_cfg
 
 
 def register_execution_provider_library(registration_name: str, library_path: str) -> None:
     """Accept a library; without effect, `SessionOptions.devices` says where to run."""
-    del registration_name, library_path
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
     """Accept a name; without effect, no library was registered."""
-    del registration_name
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
@@ -103,7 +95,6 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
     Raises:
         InputError: The numbers of values, a shape or a type differ.
     """
-    del stream
     if len(src) != len(dst):
         raise InputError(f"copy_tensors: got {len(src)} sources, expected {len(dst)}")
     for source, target in zip(src, dst, strict=True):
@@ -112,19 +103,17 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
 
 def set_seed(seed: int) -> None:
     """Accept a seed; without effect, no operator of codl draws random numbers."""
-    del seed
 
 
 def enable_telemetry_events() -> None:
-    """Do nothing: codl sends nothing to anybody."""
+    """Do nothing: codl sends no telemetry."""
 
 
 def disable_telemetry_events() -> None:
-    """Do nothing: codl sends nothing to anybody."""
+    """Do nothing: codl sends no telemetry."""
 
 
 def preload_dlls(
     cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None
 ) -> None:
     """Do nothing: OpenCL drivers load when they are first asked for."""
-    del cuda, cudnn, msvc, directory

@@ -5,7 +5,7 @@ CodlError
 │   ├── MissingFileError    there is no such file                                      NoSuchFile
 │   ├── ProtobufError       the bytes are no ONNX model                                InvalidProtobuf
 │   ├── ModelTypeError      what was given is neither a path nor bytes                 TypeError
-│   └── UnsupportedError    what nobody here has, or a part too large for the host     NotImplemented
+│   └── UnsupportedError    not implemented here, or a part too large for the host     NotImplemented
 ├── InputError              a feed of `run` is missing, extra, or does not fit         InvalidArgument
 │   └── InputTypeError      an argument of `run` is no mapping, list or options        TypeError
 ├── StoppedError            a run was begun with `RunOptions.terminate` set            Fail

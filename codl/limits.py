@@ -19,7 +19,7 @@ class Limits:
     """
 
     model_bytes: int = 2 * GIB
-    """Size of a model's file or bytes, without weights that lie beside it."""
+    """Size of a model's file or bytes, without external weights."""
     nodes: int = 50_000
     """Nodes after functions are expanded, those of branches and loop bodies included."""
     nesting: int = 64
@@ -27,13 +27,13 @@ class Limits:
     function_calls: int = 10_000
     """Calls of functions after expansion: a function that calls another one twice makes two more a call."""
     initializer_bytes: int = 16 * GIB
-    """Weights of a model, those that lie beside it included."""
+    """Bytes of a model's weights, external ones included."""
     tensor_elements: int = 2**31 - 1
     """Elements of one tensor."""
     folded_bytes: int = GIB
-    """Constants computed while a model is loaded, beyond three times the bytes of its own weights."""
+    """Bytes of constants computed while a model is loaded, beyond three times those of its own weights."""
     planned_bytes: int = 8 * GIB
-    """Activations of all devices and of the host together."""
+    """Bytes of activations of all devices and of the host together."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

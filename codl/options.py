@@ -168,7 +168,6 @@ class SessionOptions:
 
     def set_ep_context_data_read_func(self, read_func: Any, max_data_size: int) -> None:
         """Accept a function; without effect, codl has no compiled contexts to read."""
-        del read_func, max_data_size
 
     def clear_ep_context_data_read_func(self) -> None:
         """Accepted without effect."""
@@ -179,19 +178,15 @@ class SessionOptions:
 
     def add_provider_for_devices(self, devices: Sequence[Any], options: Mapping[str, str]) -> None:
         """Accept onnxruntime's devices; without effect, `devices` says where to run."""
-        del devices, options
 
     def set_provider_selection_policy(self, policy: Any) -> None:
         """Accept a policy; without effect, `planner` decides."""
-        del policy
 
     def set_provider_selection_policy_delegate(self, delegate: Any) -> None:
         """Accept a function; without effect, `planner` decides."""
-        del delegate
 
     def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
         """Accept a flag; without effect, a model that is being loaded is loaded to the end."""
-        del is_cancelled
 
     def has_providers(self) -> bool:
         """Return whether `add_provider` was called."""

@@ -1,4 +1,4 @@
-"""What a session hands out and takes beside plain arrays: descriptions of arguments, models and values."""
+"""What a session takes and returns other than plain arrays: descriptions of arguments, models and values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,7 +114,6 @@ class OrtValue:
         cls, numpy_obj: Array, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> "OrtValue":
         """Return a value over an array; where it should lie is accepted without effect."""
-        del device_type, device_id, vendor_id
         find_element_type(numpy_obj.dtype)
         return cls(numpy_obj)
 
@@ -132,7 +131,6 @@ class OrtValue:
         Raises:
             InputError: ONNX has no such type.
         """
-        del device_type, device_id, vendor_id
         return cls(np.zeros(tuple(shape), read_element_type(element_type)))
 
     def numpy(self) -> Array:

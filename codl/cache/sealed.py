@@ -28,7 +28,7 @@ from codl.files import open_regular
 
 Array = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 About = Mapping[str, str]
-"""What a file holds, for people."""
+"""What a file holds, as text for users."""
 SCHEMA = 1
 PAGE_BYTES = 4096
 _MAGIC = f"codl-sealed {SCHEMA}"
@@ -117,7 +117,7 @@ def write_sealed(file: BinaryIO, *, key: str, arrays: Mapping[str, Array], about
         file: Open for writing, empty.
         key: What the reader must ask for.
         arrays: By name; `uint8` ones of one axis, `float32` ones of any shape.
-        about: What it holds, for people.
+        about: What it holds, as text for users.
     """
     entries: dict[str, dict[str, Any]] = {}
     flat = {name: np.ascontiguousarray(array).reshape(-1) for name, array in arrays.items()}

@@ -21,12 +21,6 @@ def iterate_candidates(
     """Yield rows with parameters that can compute ``node``, each row's own choice before its others.
 
     Rows that do not suit the device are left out.
-
-    Args:
-        node: The operator.
-        graph: Where its shapes and constants are found.
-        info: The device.
-        rows: The table.
     """
     for row in rows:
         default = row.accepts(node, graph, info) if row.suits(info) else None
@@ -91,7 +85,7 @@ def describe_whole(
 def fits_registers(parameters: Parameters, info: DeviceInfo) -> bool:
     """Return whether a register tile of MR rows and NR channels stays in registers.
 
-    Rows of a tile are one to four vectors; beside them stand the weights of one step and a row's value.
+    Rows of a tile are one to four vectors; the weights of one step and one input value take registers, too.
     Parameters that describe no tile always fit.
     """
     if not set(_TILE) <= set(parameters):

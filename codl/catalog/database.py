@@ -1,6 +1,6 @@
 """What was measured to be the best kernel for a shape on a device: `kernels.json`, read and written as data.
 
-An entry is worth as much as the kernel it names: each implementation stands in the file with the digest of
+An entry holds for the kernel that was measured: each implementation stands in the file with the digest of
 its source, and entries of a kernel that has been edited since are left out, they alone.
 """
 
@@ -36,7 +36,7 @@ class Entry:
     """Name of the row."""
     parameters: Parameters
     seconds: float
-    """Time of the whole operator in a quiet hour."""
+    """Time of the whole operator, corrected for background load."""
     bound_seconds: float | None = None
     """What no launch with these parameters can be faster than."""
     default_seconds: float | None = None

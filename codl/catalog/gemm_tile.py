@@ -36,7 +36,7 @@ Source: 1024 x 1024 x 1024 and 1024 x 1040 x 1024 on 2 cores of a Granite Rapids
 the time of 10 x 2, 6 x 4 1.13, 8 x 3 1.07, 9 x 3, 12 x 2 and 14 x 2 1.03.
 """
 _INPUT_COST_FEW, _VECTOR_COST_FEW = 0.2, 0.5
-"""With few registers, cycles in a step of K of an input and of a vector of weights beside the multiply-adds.
+"""With few registers, cycles in a step of K for an input and for a vector of weights, multiply-adds apart.
 
 Source: 147 1x1 convolutions of the benchmark networks on Zen 3, tiles of 6 x 2, 4 x 3 and 5 x 2. With Intel's
 driver what is chosen takes 1.011 times as long as the best on two cores and 1.018 on one, 1.021 and 1.023

@@ -1,6 +1,6 @@
-"""Launches of several operators side by side, as one description: what is learned of a launch is asked once.
+"""Launch descriptions of several operators joined into one, so that what follows from them is computed once.
 
-Only descriptions of one sort are joined: of the same kernel, built and shaped alike, whatever their sizes.
+Only descriptions of one sort are joined: of the same kernel with the same parameters, whatever the sizes.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _GROUP = 64
 
 
 def list_described_facts(info: DeviceInfo) -> tuple[Hashable, ...]:
-    """Return all facts of a device that launch descriptions depend on: where they are equal, so are these."""
+    """Return all facts of a device that launch descriptions depend on: equal facts, equal descriptions."""
     return (
         info.kind,
         info.units,
@@ -51,7 +51,7 @@ def find_sort(batch: LaunchBatch) -> tuple[Hashable, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedBatch(LaunchBatch):
-    """Candidates of several operators, one operator's after the other's; nothing that can be enqueued."""
+    """Candidates of several operators, one operator after the other; it cannot be enqueued."""
 
     panels: IntArray
     """Floats of one panel of all packed constants together, for each candidate."""

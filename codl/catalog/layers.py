@@ -1,4 +1,4 @@
-"""Layers of real networks as data: an operator with its shapes, no weights, and who uses it.
+"""Layers of real networks as data: an operator with its shapes, no weights, and the networks that use it.
 
 A layer may also be several operators that one launch computes, each read by the next one alone.
 """
@@ -48,7 +48,7 @@ class Layer:
 
     @property
     def key(self) -> str:
-        """Text by which the layer is known: equal for equal layers, whoever uses them.
+        """Text by which the layer is known: equal for equal layers, whichever networks use them.
 
         JSON in the order of names, without spaces.
         """
@@ -131,7 +131,7 @@ def list_before(node: Node, graph: Graph, count: int) -> tuple[Node, ...] | None
 
 
 def read_node(node: Node, graph: Graph, before: Sequence[Node] = ()) -> Layer:
-    """Return a node of a network as a layer without a name.
+    """Return a node of a network as a layer.
 
     Args:
         node: The node.
@@ -156,7 +156,7 @@ def fill_constants(graph: Graph) -> dict[str, FloatArray]:
 
 
 def draw_values(count: int) -> FloatArray:
-    """Return random values, the same ones over and over: drawing takes longer than using them."""
+    """Return random values from a pool that repeats: drawing new ones takes longer than using them."""
     return np.resize(_draw_pool(), count)
 
 

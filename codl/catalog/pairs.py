@@ -16,12 +16,6 @@ def list_pairs(
     """Yield how many nodes before one are computed in its launch, and by what, the preferred way first.
 
     A device that walks a tape computes one node after the other.
-
-    Args:
-        node: The last node.
-        graph: Where its shapes and constants are found.
-        info: The device.
-        rows: What may compute several nodes.
     """
     for row in rows if not takes_groups(info) else ():
         parameters = row.accepts(node, graph, info)

@@ -106,7 +106,7 @@ class LaunchBatch:
     """What the region's values need by the operator's definition, whatever the kernel computes."""
     busiest_flops: IntArray | None = None
     """What the busiest compute unit computes at the least: tiles that reach beyond the region and a last wave
-    of few work-items count (see `busiest_share`). None where nobody has counted."""
+    of few work-items count (see `busiest_share`). None where it is not counted."""
 
     @property
     def panel_floats(self) -> int | IntArray:

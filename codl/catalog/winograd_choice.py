@@ -172,13 +172,7 @@ def _choose_sizes(layer: Layer) -> Mapping[Arrangement, Parameters]:
 
 
 def _count_panels(output_vectors: int, height: int, vectors: int) -> float:
-    """Return the panels of staged products that take as long: of the last one, the vectors that there are.
-
-    Args:
-        output_vectors: Of all outputs.
-        height: Tiles of a register tile.
-        vectors: Of a panel.
-    """
+    """Return the panels of staged products that take as long: of the last one, the vectors that there are."""
     full, rest = divmod(output_vectors, vectors)
     return full + (max(height * rest, _LEAST_STEP) / (height * vectors) if rest else 0)
 
@@ -253,12 +247,7 @@ def _choose_streamed(layer: Layer, amounts: Sequence[_Amounts], read: float) -> 
     """Return the least work of filters that are transformed when they are read, and its sizes.
 
     Products, transforms of filters and inputs, reading filters, and moving the inputs of all points. Infinite
-    where local memory is too small.
-
-    Args:
-        layer: What is computed.
-        amounts: By side of tiles, from the largest to the smallest.
-        read: Work of reading a byte of filters.
+    where local memory is too small. ``amounts`` are sorted by the side of tiles, the largest first.
     """
     lanes, costs, outputs = layer.lanes, layer.costs, layer.outputs
     known = _list_streamed(

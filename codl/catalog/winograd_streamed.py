@@ -63,7 +63,7 @@ def filter_floats(parameters: Parameters) -> int:
 
 
 def most_tiles(parameters: Parameters, local_bytes: int) -> int:
-    """Return the tiles whose products local memory holds beside the filters, in whole register tiles."""
+    """Return the tiles whose products local memory holds with the filters, in whole register tiles."""
     left, height = local_bytes // FLOAT_BYTES - filter_floats(parameters), parameters["MR"]
     tiles: int = np.maximum(left, 0) // (points_of(parameters["TILE"]) * parameters["NR"] * height) * height
     return tiles

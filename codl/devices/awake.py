@@ -1,7 +1,7 @@
 """Cores that wait for work without falling asleep.
 
-A core that falls asleep is slow to begin again: what one device waits for the other grows by the time to wake
-a driver's threads, wherever devices meet. Linux lets a program forbid that for as long as it asks.
+A core that sleeps is slow to start again: at each synchronization one device also waits until the threads of
+the other one's driver have woken up. Linux lets a program forbid that while it holds a file open.
 """
 
 import os
@@ -15,16 +15,15 @@ from codl.devices.limits import pinned_caller, read_switch
 
 AWAKE_VARIABLE = "CODL_KEEP_AWAKE"
 LATENCY_FILE = "/dev/cpu_dma_latency"
-"""Takes the most microseconds that any core may need to wake up; what is asked counts while it stays open."""
+"""Takes the most microseconds that any core may need to wake up; it counts while the file stays open."""
 _AT_ONCE, _WHENEVER = struct.pack("i", 0), struct.pack("i", 2_000_000_000)
 
 
 def awake_cores() -> AbstractContextManager[None]:
     """Keep idle cores from falling asleep while the block runs, where this process may ask for that.
 
-    Root may; whoever else is given the right to write `LATENCY_FILE` may, too. Elsewhere, and when
-    `CODL_KEEP_AWAKE` is 0, the block runs all the same. Idle cores then use power, but take no time from
-    whoever wants to compute.
+    Root may, and any user who may write `LATENCY_FILE`. For others, and when `CODL_KEEP_AWAKE` is 0, the
+    block runs without it. Idle cores use more power then, but take no time from other programs.
 
     Source:
         Linux, Documentation/power/pm_qos_interface.rst. Two kernels of 180 us, one on either driver of a
@@ -43,12 +42,12 @@ def attentive_host() -> Iterator[None]:
 
 
 def can_keep_awake() -> bool:
-    """Return whether this process may ask that cores stay awake, and is not told to leave it."""
+    """Return whether this process may ask that cores stay awake, and `CODL_KEEP_AWAKE` does not forbid it."""
     return _request().file is not None
 
 
 class _Request:
-    """What this process asks of the system: something as long as any thread is in a block of it."""
+    """The request of this process to the system, in force while any thread is inside the block."""
 
     def __init__(self, file: int | None) -> None:
         self.file = file

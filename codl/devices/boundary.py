@@ -1,4 +1,4 @@
-"""The boundary with OpenCL: what drivers raise becomes codl's own error, and no device stays at work then.
+"""The boundary with OpenCL: what drivers raise becomes codl's own error, once no device is at work any more.
 
 pyopencl raises errors of its own, Python's for what C++ throws or cannot convert, and those of the files in
 which it keeps what it generates. So every exception of its calls counts as a driver's.
@@ -81,7 +81,7 @@ def at_work(
 
 
 def drain(devices: Iterable[Queue]) -> None:
-    """Wait until devices are idle, whatever happens meanwhile; an interrupt is raised afterwards."""
+    """Wait until devices are idle, whatever they raise; an interrupt is raised afterwards."""
     interrupt: BaseException | None = None
     for device in devices:
         for _ in range(_TRIES):

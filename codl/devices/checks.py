@@ -53,13 +53,7 @@ __kernel void codl_half(__global const float *src, __global float *dst)
 def check_drivers() -> Iterator[Finding]:
     """Yield one finding for each device that loads and each driver that does not."""
     for problem in find_problems():
-        yield Finding(
-            subject=problem.source,
-            check="driver",
-            status=Status.BROKEN,
-            message=problem.message,
-            remedy=problem.remedy,
-        )
+        yield Finding.judge(problem.source, "driver", problem.message, is_right=False, remedy=problem.remedy)
     for opened in load():
         info = opened.info
         message = f"{info.platform_name} {info.driver_version}, {info.units} units, {info.device_name}"

@@ -35,15 +35,7 @@ def diagnose() -> tuple[Finding, ...]:
             working.append(name)
     if not working:
         message = "no device works" if names else "no device found"
-        found.append(
-            Finding(
-                subject="OpenCL",
-                check="devices",
-                status=Status.BROKEN,
-                message=message,
-                remedy=INSTALL_REMEDY,
-            )
-        )
+        found.append(Finding.judge("OpenCL", "devices", message, is_right=False, remedy=INSTALL_REMEDY))
     cpus = [name for name in working if name.split("-")[1] == "cpu"]
     for first, second in combinations(cpus, 2):
         for what in ("coherence", "signals"):
@@ -80,7 +72,7 @@ def _run_checks(subject: str, what: str, *names: str) -> Sequence[Finding]:
 
 def _tell_failure(subject: str, what: str, message: str) -> Finding:
     remedy = f"set {SIGNALS_VARIABLE}=0" if what == "signals" else "reinstall or remove this driver"
-    return Finding(subject=subject, check=what, status=Status.BROKEN, message=message, remedy=remedy)
+    return Finding.judge(subject, what, message, is_right=False, remedy=remedy)
 
 
 def _excuse_spare(finding: Finding, working: Sequence[str]) -> Finding:

@@ -50,13 +50,8 @@ def measure_loops(references: References, loops: Sequence[Loop], peaks: Peaks) -
 
     Of a CPU one core runs them, beside multiply-adds on one core: that share of the device's peak. Then all
     cores run them, which are better at it together where they are threads of one core. The better counts. All
-    take turns for a second and more, so that each is seen in several moods of the machine. Where the fastest
-    runs of one do not agree all the same, or the driver refuses it, its rate is the peak.
-
-    Args:
-        references: Of the device.
-        loops: What to measure.
-        peaks: What the device reaches, measured by these references.
+    take turns for a second and more, so that each is measured under changing load. Where the fastest
+    runs of one do not agree even then, or the driver refuses it, its rate is the peak.
 
     Source:
         Launches of one work-item for each of Intel's two threads: for seconds at a time one thread runs both,

@@ -66,12 +66,7 @@ def find_icds() -> tuple[tuple[Icd, ...], tuple[DriverProblem, ...]]:
 
 
 def leave_out_pocl(icds: Sequence[Icd], reason: str) -> tuple[tuple[Icd, ...], tuple[DriverProblem, ...]]:
-    """Return the drivers without PoCL, and a problem for each that is left out.
-
-    Args:
-        icds: Drivers.
-        reason: Why PoCL must not be loaded.
-    """
+    """Return the drivers without PoCL, and a problem with this reason for each that is left out."""
     kept = tuple(icd for icd in icds if "pocl" not in os.path.basename(icd.library))
     remedy = "free some space, or set POCL_CACHE_DIR"
     left = (

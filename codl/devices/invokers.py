@@ -21,7 +21,7 @@ class _Memory(dict[Any, Any]):
 
 
 def keep_invokers_in_memory() -> None:
-    """Let pyopencl open no file for what it makes of kernels; a client's own programs are cached as ever."""
+    """Let pyopencl open no file for what it makes of kernels; a client's own programs are cached as usual."""
     before = getattr(cl, _SWITCH, None)
     if before is None:  # a version that does otherwise
         return

@@ -97,7 +97,7 @@ def make_key(info: DeviceInfo, *, text: str, options: str) -> str:
 
 
 def create_program(context: Any, cl_device: Any, binary: bytes, options: str) -> Any:
-    """Return a program from a binary: the one place where a driver gets to see one.
+    """Return a program from a binary: the only place where a driver is given one.
 
     Raises:
         CacheError: The driver does not take it.

@@ -21,9 +21,7 @@ from codl.ir.graph import FLOAT_BYTES
 from codl.machine import DeviceInfo
 
 _INT_LIMIT = 2**31
-"""Build option of kernels/common/grid.h, by which units take work from each other."""
-
-
+"""Kernels count elements in 32-bit integers."""
 FindPanels = Callable[[PackedArg, int, int], Any]
 """Returns a buffer with the panels of a packed constant from one on, up to another."""
 
@@ -43,14 +41,7 @@ class BoundLaunch:
 def find_program(
     batch: LaunchBatch, source: str, parameters: Parameters, *, info: DeviceInfo
 ) -> tuple[str, Parameters]:
-    """Return the source of a batch's kernel and what its program is built with on a device.
-
-    Args:
-        batch: The launch description.
-        source: Kernel file of the row, relative to kernels/.
-        parameters: Of the row.
-        info: The device.
-    """
+    """Return the source of a batch's kernel and what its program is built with on a device."""
     if batch.source is not None:
         source, parameters = batch.source, {}
     return source, {**parameters, "STEAL": COUNTER_STEP} if _is_stolen(batch, info) else parameters
@@ -167,7 +158,7 @@ def time_launches(device: Device, launches: Sequence[BoundLaunch], *, plays: int
     Args:
         device: Whose launches they are.
         launches: What to play, in order.
-        plays: How many plays of one thing they are: many for what is short beside the wait.
+        plays: How many plays of one thing they are: several where one is short compared with the wait.
 
     A row raises DeviceError when the driver fails.
     """

@@ -1,4 +1,4 @@
-"""Work to put before or beside what is measured: enqueued, never waited for."""
+"""Work enqueued before or during what is measured, and never waited for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -67,10 +67,7 @@ def prepare_sweep(
 def prepare_read(device: Device, buffer: Any, floats: int) -> Call:
     """Return a call that enqueues the reading of a buffer's first floats, after which caches hold them.
 
-    Args:
-        device: Where to.
-        buffer: Whatever it holds, no fewer floats than `round_read` tells.
-        floats: How many.
+    The buffer has no fewer floats than `round_read` returns.
     """
     group = _count_group(device)
     items = device.info.units * group

@@ -1,4 +1,4 @@
-"""Meetings: whether devices wait for each other, and in which order the host starts them."""
+"""Synchronization: whether devices wait for each other, and in which order the host starts them."""
 
 import platform
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from codl.machine import DeviceInfo, DeviceKind
 
 SIGNALS_VARIABLE = "CODL_SIGNALS"
 _MOST_DEVICES = 31
-"""Bits of an int that say whom to wait for."""
+"""Bits of an int that say which devices to wait for."""
 _ORDERED = ("x86_64", "AMD64")
-"""Processors on which nobody sees a write before those that came before it; OpenCL 1.2 promises no order."""
+"""Processors on which other cores see writes in their order; OpenCL 1.2 does not promise it."""
 
 _START_US = {"intel": 11.0, "nvidia": 10.5, "pocl": 46.0}
-"""Empty launch and wait of known drivers; a driver nobody measured goes first."""
+"""Empty launch and wait of known drivers; an unknown driver goes first."""
 
 
 def start_order(devices: Sequence[DeviceInfo]) -> tuple[int, ...]:
@@ -24,11 +24,8 @@ def start_order(devices: Sequence[DeviceInfo]) -> tuple[int, ...]:
 def can_signal(devices: Sequence[DeviceInfo]) -> bool:
     """Return whether kernels of these devices may wait for each other.
 
-    Each device needs cores of its own while one of its kernels waits, memory that the others see written at
-    once, and nobody who told codl to leave it (`CODL_SIGNALS=0`).
-
-    Args:
-        devices: All devices that may meet.
+    Each device needs cores of its own while one of its kernels waits, and memory in which the others see
+    writes at once. `CODL_SIGNALS=0` forbids it.
     """
     return (
         1 < len(devices) <= _MOST_DEVICES

@@ -48,9 +48,6 @@ def arrange_named(names: Sequence[str]) -> Arrangement:
 
     A CPU is taken to compute in the host's memory, everything else to have its own.
 
-    Args:
-        names: `<driver>-<kind>`, as codl names devices.
-
     Raises:
         DeviceError: CODL_SHARING has a value that is no way of sharing.
     """
@@ -93,13 +90,9 @@ def count_runs(region: Region, whole: Region) -> int:
 
 
 def allocate_own(device: Device, floats: int) -> Any:
-    """Return a buffer in a device's own memory, to be kept until all that uses it is done.
+    """Return a buffer of so many floats in a device's own memory, to be kept until all that uses it is done.
 
     A CPU's own memory is the host's: it has large pages then, which drivers do not ask for.
-
-    Args:
-        device: Whose.
-        floats: Its length.
 
     Raises:
         DeviceError: The driver refused the memory, or the host has not so much.

@@ -74,7 +74,7 @@ class Device:
         return twin
 
     def with_facts(self, **changes: Any) -> "Device":
-        """Return the same device taken to be otherwise, for instance with memory of its own.
+        """Return the same device with other facts, for instance with memory of its own.
 
         Args:
             changes: Fields of `DeviceInfo` with the values to believe.
@@ -132,7 +132,7 @@ class Device:
             BuildError: The driver refused them.
         """
         with driver_calls(self.info.name, "driver refused a kernel's arguments", kind=BuildError):
-            # Of a number whose type it is not told pyopencl tries what else it may be: 40 us for each.
+            # Without its type pyopencl tries what else a number may be: 40 us for each.
             kernel.set_scalar_arg_dtypes([type(arg) if isinstance(arg, np.generic) else None for arg in args])
             kernel.set_args(*args)
 

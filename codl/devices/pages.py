@@ -1,7 +1,7 @@
 """Host memory for tensors: on pages of its own, large ones where the system has them.
 
-A run walks through more megabytes than the processor keeps addresses of small pages for, and what asks for
-memory ahead stops at the end of a page.
+A run reads more megabytes than the processor keeps addresses of small pages for, and its prefetching of
+memory stops at the end of a page.
 
 Source:
     One core of a Granite Rapids reads weights beside products at 16 GB/s instead of 12; eight networks take
@@ -31,7 +31,7 @@ def allocate_host(floats: int) -> npt.NDArray[np.float32]:
     From 1 MiB on it asks the system for large pages, and begins on one.
 
     Args:
-        floats: Its length; at least one value is there all the same.
+        floats: Its length; there is room for one value at least.
 
     Raises:
         DeviceError: There is not so much.

@@ -1,9 +1,9 @@
-"""Where PoCL keeps what it compiles: never where it would end this process, or find what another left undone.
+"""Where PoCL keeps what it compiles: never where a full disk or a damaged file would end this process.
 
 PoCL ends the whole process when a file cannot be written ("LLVM ERROR: IO failure"), and again at every
 later start when a file that it kept is cut short. So its folder is one with room to spare, and each process
-that uses the kept one leaves a mark while it runs. A mark without its process says that one came to a bad
-end: then all that was kept goes.
+that uses the kept one leaves a mark while it runs. A mark without its process shows that one ended
+abnormally: then everything that was kept is removed.
 """
 
 import atexit
@@ -122,7 +122,7 @@ def is_kept_folder_used() -> bool:
 
 
 def _read_marks(marks: Path) -> tuple[list[Path], bool]:
-    """Return the marks of processes that came to a bad end, and whether others run."""
+    """Return the marks of processes that ended abnormally, and whether others run."""
     dead, alive = [], False
     for mark in marks.glob("*.mark"):
         descriptor = os.open(mark, os.O_RDWR)

@@ -31,9 +31,7 @@ _LEAST_FLOATS = 1 << 24
 class _Ring:
     """Memory of which one piece after the other is taken, from the beginning again where none is left.
 
-    Args:
-        buffer: On the device.
-        host: The same as an array.
+    It is a buffer on the device, and the same memory as an array of the host.
     """
 
     def __init__(self, buffer: Any, host: FloatArray) -> None:
@@ -61,9 +59,6 @@ class ConstantPool:
         weights took turns in four pools of 8 MB and those beyond that came from memory, the first 2 MB came
         at 70 GB/s, 3 to 8 MB at 30 to 45, as far as other cases had walked: a third of them was predicted
         within 10 %. Networks have all of theirs at 70 or at 33.
-
-    Args:
-        device: Where they are.
     """
 
     def __init__(self, device: Device) -> None:
@@ -108,7 +103,7 @@ class ActivationPool:
 
     In a network tensors lie where others lay just before, and all of them together stay in the caches that
     cores share. Cases in turns with memory of their own would find theirs long out of there, though they
-    write it anew. Whoever has taken some keeps it when others need more.
+    write it anew. A case keeps the memory it has taken when a later one needs more.
 
     Source:
         160 cases in turns, 2 cores of a Granite Rapids, Intel's driver, four convolutions of small and large

@@ -46,7 +46,7 @@ def _find_lasting_fault(device: Any) -> str | None:
 
 
 def build_quietly(program: Any, options: str = "") -> Any:
-    """Return a program built; a build log that holds no error, as Intel's always is, warns nobody."""
+    """Return a program built; build logs without an error, which Intel's driver writes, are not shown."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cl.CompilerWarning)
         return program.build(options=options.split(), cache_dir=False)

@@ -1,7 +1,7 @@
 """Reference kernels: fixed work that says how fast a device is at this moment, and how fast it can be at all.
 
 One computes and hardly touches memory, two move memory and hardly compute. Interleaved with what is
-measured they tell a slow kernel from a slow minute; at their fastest they are peaks that no kernel passes.
+measured they tell a slow kernel from a busy machine; at their fastest they are peaks that no kernel passes.
 """
 
 import time
@@ -35,7 +35,7 @@ _LINE = 8 * max(LANES)
 _MOVES = ("read", "streams", "copy")
 """How a peak of bandwidth is looked for: one stream a work-item, several, or a copy."""
 _LEAST_SECONDS = 1e-3
-"""A launch of multiply-adds takes about this long: many times an empty one, short beside a round."""
+"""A launch of multiply-adds takes about this long: many times an empty one, a small part of a round."""
 _FMA_ROUNDS = 1 << 18
 """Rounds of the compute-bound reference in what counts as one run, whatever a launch has."""
 _LEAST_TRIALS, _MOST_TRIALS, _PEAK_SECONDS = 10, 60, 6.0

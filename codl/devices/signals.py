@@ -29,7 +29,7 @@ class Signals:
     """How far each device of a run has come, in memory that all of them see.
 
     While a device waits, so does all that stands behind in its queue. So kernels of two runs must come in one
-    order in all queues: whoever plays a run with signals takes its `turn`.
+    order in all queues: a run with signals holds the `turn`.
 
     Args:
         devices: Those that meet, which `can_signal`.
@@ -61,7 +61,7 @@ class Signals:
             device: Whose queue.
             number: Of the meeting; it rises within a run, from 1.
             says: Whether others wait for the device.
-            awaited: Whom the device waits for.
+            awaited: Devices that it waits for.
         """
         kernel = self._devices[device].kernel(_SOURCE, _ENTRY, {"LINE": _LINE})
         bits = sum(1 << other for other in awaited if other != device)
@@ -70,7 +70,7 @@ class Signals:
         return partial(cl.enqueue_nd_range_kernel, self._devices[device].queue, kernel, (1,), (1,))
 
     def reset(self) -> None:
-        """Begin a run: nobody has come to any meeting. All kernels of the last one must be done."""
+        """Begin a run: no device has reached a synchronization. All kernels of the last run must be done."""
         self._flags.fill(0)
 
     def give_up(self) -> None:

@@ -99,7 +99,7 @@ class Rounds:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the fastest times of every row agree: nobody took the processor away from those."""
+        """Whether the fastest times of every row agree: no other program took the processor from those."""
         return all(map(self.is_row_settled, self.seconds))
 
     def is_row_settled(self, name: str) -> bool:
@@ -188,7 +188,7 @@ def interleave(
 
 
 class Sampler:
-    """Takes samples between reference rows, so that they can be compared with samples of another minute.
+    """Takes samples between reference rows, so that they can be compared with samples of another time.
 
     A sample is worth its ratio to a reference of the same round. Times are that ratio times the reference's
     quiet time: what the reference takes when the machine is at its best, in this sampler's life.

@@ -201,9 +201,7 @@ class _Compiler:
     def _signal(self, awaited: Sequence[int], *, going_on: Collection[int]) -> None:
         """Enqueue all that is pending, and behind it on each device what lets it wait for some of them.
 
-        Args:
-            awaited: Whom the others wait for.
-            going_on: Those that have something to do afterwards.
+        Only devices that go on, with something to do afterwards, wait.
         """
         assert self._signals is not None
         number = next(self._meeting_numbers)
@@ -222,7 +220,7 @@ class _Compiler:
             self._pending[device] = []
 
     def _bind_call(self, action: Call) -> None:
-        """Lay out a step of the host; devices work meanwhile at what they have."""
+        """Prepare a host step; devices go on with what they have."""
         self._meet()
         nodes = [self._graph.nodes_by_name[name] for name in step_nodes(self._plan.steps[action.step])]
         hosts = self._placement.hosts
@@ -230,7 +228,7 @@ class _Compiler:
         self._script.append((call, Label(kind=EventKind.HOST, device=HOST, name=nodes[0].name)))
 
     def _copy(self, transfer: Transfer) -> None:
-        """Lay out a copy through the host: read at once, write when the destination gets there."""
+        """Prepare a copy through the host: read at once, written when the destination gets there."""
         tensor, region = transfer.tensor, transfer.region
         source, destination = transfer.source, transfer.destination
         is_read = self._arrangement.is_discrete(source)

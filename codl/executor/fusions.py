@@ -24,11 +24,7 @@ def find_fusions(
 ) -> dict[Launch, tuple[tuple[Launch, ...], Selection]]:
     """Return what becomes one launch: by the last node's launch those before it, and what computes all.
 
-    Args:
-        graph: The network.
-        schedule: What a run does.
-        devices: Facts of its devices, in the plan's order; without them there are no pairs.
-        rows: What may compute two nodes or more.
+    Without facts of devices there are none.
     """
     if not devices:
         return {}
@@ -43,15 +39,7 @@ def fuse_work(
     *,
     rows: Sequence[Implementation] = PAIRS,
 ) -> tuple[dict[Launch, Work], Fusions]:
-    """Return the work with several nodes in one launch, and which.
-
-    Args:
-        graph: The network.
-        schedule: What a run does.
-        work: What computes each launch alone.
-        devices: Facts of its devices, in the plan's order.
-        rows: What may compute two nodes or more.
-    """
+    """Return the work with several nodes in one launch, and which these are."""
     fused, fusions = dict(work), {}
     for last, (firsts, selection) in find_fusions(graph, schedule, devices, rows).items():
         node, info = graph.nodes_by_name[last.node], devices[last.device]

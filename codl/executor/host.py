@@ -34,62 +34,15 @@ class HostSessions:
         Raises:
             UnsupportedError: ONNX Runtime refuses the part.
         """
-        session = self._sessions.get(group)
-        if session is None:
-            session = self._sessions[group] = self._create(group)
-        return session
-
-    def _create(self, group: str) -> Any:
-        model = self._graph.host_models[group]
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        # Threads that wait for work in a loop would take the cores that drivers compute on.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        label = f"{self._graph.name}: {group}: got a part {list(model.operators)}"
-        return open_host_session(model.content, options, label=label)
-
-
-class HostRun:
-    """A prepared call: values in, one run of ONNX Runtime, values out.
-
-    Args:
-        session: Of the group.
-        group: For messages.
-        sources: For each input of the model, what returns its value.
-        targets: For each output that is wanted, its place among the model's outputs and what takes its value.
-    """
-
-    def __init__(
-        self,
-        session: Any,
-        *,
-        group: str,
-        sources: Sequence[Callable[[], Value]],
-        targets: Sequence[tuple[int, Callable[[Value], object]]],
-    ) -> None:
-        self._session, self._group = session, group
-        names = [argument.name for argument in session.get_inputs()]
-        self._sources = tuple(zip(names, sources, strict=True))
-        outputs = [argument.name for argument in session.get_outputs()]
-        self._names = [outputs[index] for index, _ in targets]
-        self._targets = tuple(take for _, take in targets)
-
-    def __call__(self) -> None:
-        """Run.
-
-        Raises:
-            HostError: ONNX Runtime failed.
-        """
-        feeds = {name: read() for name, read in self._sources}
-        try:
-            values = self._session.run(self._names, feeds)
-        except Exception as error:  # ONNX Runtime's errors have no common base but this one
-            raise HostError(
-                f"{self._group}: ONNX Runtime failed with {' '.join(str(error).split())}, "
-                "expected success; look at the values that the model was fed"
-            ) from error
-        for take, value in zip(self._targets, values, strict=True):
-            take(value)
+        if group not in self._sessions:
+            model = self._graph.host_models[group]
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = self._threads
+            # Threads that wait for work in a loop would take the cores that drivers compute on.
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            label = f"{self._graph.name}: {group}: got a part {list(model.operators)}"
+            self._sessions[group] = open_host_session(model.content, options, label=label)
+        return self._sessions[group]
 
 
 def prepare_call(
@@ -99,8 +52,10 @@ def prepare_call(
     sessions: HostSessions,
     storages: Mapping[str, Storage],
     loose: dict[str, Value],
-) -> HostRun:
-    """Return the call that computes all nodes of a group.
+) -> Callable[[], None]:
+    """Return the call that computes all nodes of a group: values in, one run of ONNX Runtime, values out.
+
+    It raises HostError when ONNX Runtime fails.
 
     Args:
         nodes: The nodes.
@@ -126,12 +81,25 @@ def prepare_call(
             return partial(loose.__setitem__, tensor)
         return prepare_store(tensor, storages[tensor].view(), group)
 
-    return HostRun(
-        sessions.open(name),
-        group=group,
-        sources=[find_source(tensor) for tensor in nodes[0].inputs],
-        targets=[(op.index, find_target(output)) for op, output in calls],
-    )
+    session = sessions.open(name)
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    sources = [(one.name, find_source(tensor)) for one, tensor in zip(inputs, nodes[0].inputs, strict=True)]
+    names = [outputs[op.index].name for op, _ in calls]
+    targets = [find_target(output) for _, output in calls]
+
+    def run() -> None:
+        feeds = {name: read() for name, read in sources}
+        try:
+            values = session.run(names, feeds)
+        except Exception as error:  # ONNX Runtime's errors have no common base but this one
+            raise HostError(
+                f"{group}: ONNX Runtime failed with {' '.join(str(error).split())}, "
+                "expected success; look at the values that the model was fed"
+            ) from error
+        for take, value in zip(targets, values, strict=True):
+            take(value)
+
+    return run
 
 
 def prepare_store(tensor: str, view: FloatArray, group: str) -> Callable[[Value], object]:

@@ -86,14 +86,7 @@ def describe_work(
 def plan_images(
     graph: Graph, schedule: Schedule, work: Mapping[Launch, Work], *, devices: int
 ) -> tuple[dict[Launch, Work], ImagePlan]:
-    """Return the work without moves that nobody needs, and where its images lie.
-
-    Args:
-        graph: The network.
-        schedule: What a run does.
-        work: What computes each of its launches.
-        devices: How many devices it has.
-    """
+    """Return the work without moves that are not needed, and where its images lie."""
     held, kept = _hold(schedule, work)
     needed = _find_needed(graph, schedule, kept, range(devices))
     for launch, left in kept.items():
@@ -149,7 +142,7 @@ def _holds(known: _Held, region: Region, step: int | None) -> bool:
 def _find_needed(
     graph: Graph, schedule: Schedule, kept: Mapping[Launch, Work], devices: range
 ) -> set[tuple[int, str]]:
-    """Return which tensors some device's launch, or anyone else, reads from a buffer."""
+    """Return which tensors a device's launch, or the host, reads from a buffer."""
     needed = {(device, name) for device in devices for name in graph.outputs}
     for action in schedule.actions:
         match action:

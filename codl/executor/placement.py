@@ -76,10 +76,7 @@ class Placement:
     def source(self, tensor: str, device: int, *, is_outside: bool) -> Storage | None:
         """Return where ``device`` reads a tensor; None when it needs nothing of it.
 
-        Args:
-            tensor: Name of the tensor.
-            device: Index of the device.
-            is_outside: Whether another step has published it.
+        A tensor ``is_outside`` that another step has published.
         """
         owner = find_owner(tensor, device, self._storages, self._arrangement, is_outside=is_outside)
         return self._storages.get((tensor, owner), {}).get(device)

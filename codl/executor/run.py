@@ -39,7 +39,7 @@ class Executable:
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
         self.entries = entries
-        """What a run does between its inputs and its outputs, for those who look at single calls."""
+        """What a run does between its inputs and its outputs, for measurements of single calls."""
         self.launch_count = len(launches)
         """Kernels enqueued by one run, over all devices."""
         self.activation_bytes = placement.count_bytes()
@@ -130,9 +130,9 @@ class Executable:
         return outputs
 
     def warm_up(self, feeds: Mapping[str, Any]) -> None:
-        """Run once, and store of what the drivers compile for it what they hand out quickly.
+        """Run once, and store the programs whose binaries drivers hand out as they are.
 
-        Others do what they make them compile anew, and must not be asked for it during a run.
+        Other drivers compile a program again to hand out its binary, which must not delay runs.
         """
         keep, self._after_first = self._after_first, None
         self.run(feeds)

@@ -44,7 +44,7 @@ _TIMED = (*KERNELS, EventKind.MEET)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a prepared call does, for people."""
+    """What a prepared call does, as traces show it."""
 
     kind: EventKind
     device: int

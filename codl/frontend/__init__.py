@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from codl.frontend.declared import Argument, Metadata
+from codl.frontend.declared import Argument
 from codl.lazy import find_lazily
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Argument",
     "LoadedModel",
-    "Metadata",
     "Source",
     "load_graph",
     "load_model",

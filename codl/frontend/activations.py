@@ -32,8 +32,7 @@ def translate_clip(draft: Draft, node: OnnxNode) -> None:
 
 
 def _add_activation(draft: Draft, node: OnnxNode, activation: Activation) -> None:
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     draft.add_node(
         Unary(), (x,), node.output, shape=shape, name=node.name, epilogue=Epilogue(activation=activation)
     )

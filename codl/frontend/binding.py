@@ -119,9 +119,9 @@ def check_initializers(source: Source, values: Values) -> None:
 
 
 def infer_output_shapes(source: Source) -> dict[str, DeclaredShape]:
-    """Return the shapes of outputs that the model declares none for, as far as its dimensions show through.
+    """Return the shapes of outputs declared without one, as far as the inputs' dimensions determine them.
 
-    Where nothing can be told the shape is empty, as in onnxruntime.
+    Where nothing is known the shape is empty, as in onnxruntime.
     """
     missing = [name for name, shape in source.outputs.items() if shape is None]
     if not missing:
@@ -141,7 +141,7 @@ def infer_output_shapes(source: Source) -> dict[str, DeclaredShape]:
 
 
 def _read_length(dim: Any, known: set[int | str], otherwise: str) -> int | str:
-    """Return a number or the name of an input's dimension; names that inference made up mean nothing."""
+    """Return a number or the name of an input's dimension; names that inference made up are not used."""
     if dim.HasField("dim_value"):
         return int(dim.dim_value)
     return str(dim.dim_param) if dim.dim_param in known else otherwise

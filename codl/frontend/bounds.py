@@ -15,9 +15,9 @@ _RAISE = "raise Limits.{} if you trust the model"
 _WITHOUT_FOLDING = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
-"""Operators that never are constants; none with branches or bodies is either."""
+"""Operators that are never folded, as those with branches or bodies are not."""
 _WEIGHT_FACTOR = 3
-"""Constants may be as often computed from weights as these are cast, transposed and packed."""
+"""Computed constants may be so many times as large as the weights: these are cast, transposed and packed."""
 _UNKNOWN_BYTES = 8
 FunctionKey = tuple[str, str, str]
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,6 @@ class Argument:
     """ONNX's words, such as `tensor(float)`."""
     has_rank: bool = True
     """False for a tensor that may have any number of axes; its shape is empty."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
-    """What a model says about itself."""
-
-    producer_name: str = ""
-    domain: str = ""
-    description: str = ""
-    version: int = 0
-    graph_name: str = ""
-    graph_description: str = ""
-    custom: Mapping[str, str] = field(default_factory=dict)
 
 
 def name_open_dimension(argument: str, axis: int) -> str:

@@ -1,4 +1,4 @@
-"""What operators demand of their attributes and shapes, where ONNX Runtime lets it pass or crashes on it."""
+"""Requirements on attributes and shapes that ONNX Runtime does not check, or crashes on."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -30,7 +30,7 @@ class HostNode:
 
     node: OnnxNode
     reason: str
-    """Why, for people."""
+    """Why, as text for users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +123,6 @@ class Draft:
     def integers_of(self, node: OnnxNode, attribute: str, *, index: int) -> tuple[int, ...] | None:
         """Return integers that are an attribute in old versions of an operator and a constant input since.
 
-        Args:
-            node: The operator.
-            attribute: Name of the attribute.
-            index: Position of the input.
-
         Raises:
             NoKernelError: The input is computed at run time.
         """
@@ -149,6 +144,11 @@ class Draft:
         if name in self.values:
             self._add_model_constant(name)
         return self.aliases.get(name, name)
+
+    def first_operand(self, node: OnnxNode) -> tuple[str, Shape]:
+        """Return the tensor for the first input of ``node``, and its shape; errors as in `operand`."""
+        x = self.operand(node.inputs[0], node=node)
+        return x, self.tensors[x].shape
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Add a derived constant, cast to float32, and return its name."""
@@ -179,6 +179,26 @@ class Draft:
         if x in self.constants:
             return self.add_constant(hint, self.constants[x].reshape(shape))
         return self.add_node(Reshape(), (x,), self.fresh_name(hint), shape=shape, name=name)
+
+    def add_result(
+        self, op: Op, inputs: Sequence[str], node: OnnxNode, *, shape: Shape, result: Shape, word: str
+    ) -> None:
+        """Add a node, and a `Reshape` behind it where the output of ``node`` has another shape.
+
+        Args:
+            op: The operator.
+            inputs: Its inputs.
+            node: The node of the model whose output it computes.
+            shape: Shape that the operator returns.
+            result: Shape of the output.
+            word: Names what lies between the two.
+        """
+        if shape == result:
+            self.add_node(op, inputs, node.output, shape=shape, name=node.name)
+            return
+        between = self.fresh_name(f"{node.output}/{word}")
+        self.add_node(op, inputs, between, shape=shape, name=f"{node.name}/{word}")
+        self.add_node(Reshape(), (between,), node.output, shape=result, name=node.name)
 
     def add_alias(self, output: str, source: str) -> None:
         """Let ``source``, already in the graph, stand for ``output``."""

@@ -1,4 +1,4 @@
-"""Weights that lie in files beside the model: of initializers, and of constants among the nodes."""
+"""External weights, in files of their own: of initializers, and of constants among the nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ NOTHING = InMemory()
 def load_external_data(
     proto: Any, label: str, path: Path | None, *, most_bytes: int, memory: InMemory = NOTHING
 ) -> list[Any]:
-    """Read weights that lie beside the model and return their `onnx.TensorProto`.
+    """Read external weights into the model and return their `onnx.TensorProto`.
 
     Args:
         proto: The `onnx.ModelProto`; its tensors are filled.
@@ -59,7 +59,7 @@ def load_external_data(
         load_external_data_for_model(proto, str(Path() if path is None else path.parent))
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:  # of C++ as well
         raise ModelError(
-            f"{label}: got {' '.join(str(error).split())}, expected the external weights beside the model; "
+            f"{label}: got {' '.join(str(error).split())}, expected the external weights next to the model; "
             "copy them there"
         ) from error
     return outside

@@ -50,12 +50,6 @@ def arrange(draft: Draft, *, model: Any, inputs: Sequence[str], outputs: Sequenc
     Nodes of kernels run as early as they can; what the host can run then becomes one call, and so on.
     So no path leads out of a call and back into it, and devices work while others wait for the host.
 
-    Args:
-        draft: All nodes of the model.
-        model: The `onnx.ModelProto` that they come from.
-        inputs: Inputs of the graph.
-        outputs: Outputs of the graph.
-
     Raises:
         UnsupportedError: The weights of a host call are too large for an ONNX message.
     """

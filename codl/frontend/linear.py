@@ -6,7 +6,7 @@ import numpy.typing as npt
 from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.windows import read_transposed_window, read_window
-from codl.ir.ops import Binary, BinaryKind, Conv2d, ConvTranspose2d, MatMul, Op, Reshape
+from codl.ir.ops import Binary, BinaryKind, Conv2d, ConvTranspose2d, MatMul, Op
 
 
 def translate_conv(draft: Draft, node: OnnxNode) -> None:
@@ -54,9 +54,7 @@ def translate_matmul(draft: Draft, node: OnnxNode) -> None:
         b = draft.reshape(b, (*b_shape, 1), hint=f"{node.output}/column")
     batch = shape[: len(shape) - (not row) - (not column)]
     ends = ((1,) if row else (a_shape[-2],)) + ((1,) if column else (b_shape[-1],))
-    product = draft.fresh_name(f"{node.output}/matrix")
-    draft.add_node(MatMul(), (a, b), product, shape=(*batch, *ends), name=f"{node.name}/matrix")
-    draft.add_node(Reshape(), (product,), node.output, shape=shape, name=node.name)
+    draft.add_result(MatMul(), (a, b), node, shape=(*batch, *ends), result=shape, word="matrix")
 
 
 def translate_gemm(draft: Draft, node: OnnxNode) -> None:

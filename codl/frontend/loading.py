@@ -53,7 +53,7 @@ def load_model(
 
     Raises:
         ModelError: The model is broken, or a dimension stays free.
-        UnsupportedError: The model is sound, but it has operators that nobody here knows.
+        UnsupportedError: The model is sound, but it has operators that neither codl nor ONNX Runtime has.
     """
     source = open_model(model, limits=limits)
     return load_source(source, shapes=find_shapes(source, dimensions or {}))
@@ -90,7 +90,7 @@ def load_source(source: Source, *, shapes: Shapes, initializers: Values | None =
 
     Raises:
         ModelError: The model is broken.
-        UnsupportedError: The model is sound, but it has operators that nobody here knows.
+        UnsupportedError: The model is sound, but it has operators that neither codl nor ONNX Runtime has.
     """
     check_elements(shapes, label=source.label, limits=source.limits)
     graph = None if initializers else load_kept_graph(source, shapes=shapes)

@@ -6,16 +6,7 @@ import numpy as np
 
 from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
-from codl.ir.ops import (
-    Affine,
-    CombineMoments,
-    LayerNorm,
-    LocalResponseNorm,
-    Normalize,
-    Reshape,
-    RowMoments,
-    Softmax,
-)
+from codl.ir.ops import Affine, CombineMoments, LayerNorm, LocalResponseNorm, Normalize, RowMoments, Softmax
 
 
 def translate_batch_norm(draft: Draft, node: OnnxNode) -> None:
@@ -24,8 +15,7 @@ def translate_batch_norm(draft: Draft, node: OnnxNode) -> None:
         raise node.unsupported(
             got="training mode or statistics for each pixel", expected="inference by channel"
         )
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     if len(shape) < 2:
         raise node.unsupported(got=f"an input of {len(shape)} axes", expected="2 to 4")
     statistics = (np.asarray(draft.value(name, node=node), np.float64) for name in node.inputs[1:5])
@@ -40,8 +30,7 @@ def translate_batch_norm(draft: Draft, node: OnnxNode) -> None:
 
 def translate_instance_norm(draft: Draft, node: OnnxNode) -> None:
     """Add moments of rows, their combination and the normalization; signals become images of one row."""
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     if len(shape) not in (3, 4):
         raise node.unsupported(got=f"an input of {len(shape)} axes", expected="3 or 4")
     constants = node.inputs[1:3]
@@ -55,12 +44,7 @@ def translate_instance_norm(draft: Draft, node: OnnxNode) -> None:
     draft.add_node(RowMoments(), (x,), rows, shape=(batch, channels, height, 2), name=f"{node.name}/rows")
     op = CombineMoments(epsilon=node.number("epsilon", 1e-5), row_length=width)
     draft.add_node(op, (rows, *weights), factors, shape=(batch, channels, 1, 2), name=f"{node.name}/factors")
-    if image == shape:
-        draft.add_node(Normalize(), (x, factors), node.output, shape=shape, name=node.name)
-        return
-    result = draft.fresh_name(f"{node.output}/normalized")
-    draft.add_node(Normalize(), (x, factors), result, shape=image, name=f"{node.name}/normalized")
-    draft.add_node(Reshape(), (result,), node.output, shape=shape, name=node.name)
+    draft.add_result(Normalize(), (x, factors), node, shape=image, result=shape, word="normalized")
 
 
 def translate_layer_norm(draft: Draft, node: OnnxNode) -> None:
@@ -83,15 +67,12 @@ def translate_layer_norm(draft: Draft, node: OnnxNode) -> None:
         return
     rows = draft.reshape(x, matrix, hint=f"{node.output}/rows", name=f"{node.name}/rows")
     flat = [draft.reshape(name, matrix[1:], hint=f"{name}/flat") for name in weights]
-    result = draft.fresh_name(f"{node.output}/normalized")
-    draft.add_node(op, (rows, *flat), result, shape=matrix, name=f"{node.name}/normalized")
-    draft.add_node(Reshape(), (result,), node.output, shape=shape, name=node.name)
+    draft.add_result(op, (rows, *flat), node, shape=matrix, result=shape, word="normalized")
 
 
 def translate_response_norm(draft: Draft, node: OnnxNode) -> None:
     """Add a `LocalResponseNorm` for LRN."""
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     if len(shape) != 4:
         raise node.unsupported(got=f"an input of {len(shape)} axes", expected="4 (images)")
     op = LocalResponseNorm(
@@ -105,8 +86,7 @@ def translate_response_norm(draft: Draft, node: OnnxNode) -> None:
 
 def translate_softmax(draft: Draft, node: OnnxNode) -> None:
     """Add a `Softmax`; before opset 13 it ran over all axes from `axis` on, as over rows of a matrix."""
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     axis = node.integer("axis", -1 if node.opset >= 13 else 1) % len(shape)
     inner = math.prod(shape[axis:])
     if node.opset >= 13 or inner == shape[axis]:
@@ -114,9 +94,7 @@ def translate_softmax(draft: Draft, node: OnnxNode) -> None:
         return
     rows = (math.prod(shape[:axis]), inner)
     before = draft.reshape(x, rows, hint=f"{node.output}/rows", name=f"{node.name}/rows")
-    after = draft.fresh_name(f"{node.output}/softmax")
-    draft.add_node(Softmax(axis=1), (before,), after, shape=rows, name=f"{node.name}/softmax")
-    draft.add_node(Reshape(), (after,), node.output, shape=shape, name=node.name)
+    draft.add_result(Softmax(axis=1), (before,), node, shape=rows, result=shape, word="softmax")
 
 
 TRANSLATIONS: Translations = {

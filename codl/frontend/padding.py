@@ -10,8 +10,8 @@ from codl.ir.ops import Conv2d, Pad, PadMode, Pads, Pool2d, PoolKind
 def fold_padding(bench: Workbench, node: Node) -> Fusion | None:
     """Fold a `Pad` with zeros around the image into a convolution, or an average that counts zeros.
 
-    An average with padding of its own, which it does not count, is another one behind padding that it
-    does count; a maximum over zeros is none over nothing.
+    An average whose own padding is not counted cannot take on padding that is; a maximum over zeros differs
+    from one without them.
     """
     if not isinstance(node.op, Conv2d | Pool2d):
         return None

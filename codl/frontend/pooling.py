@@ -4,7 +4,7 @@ from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.windows import read_window
 from codl.ir.graph import Shape
-from codl.ir.ops import CombineRows, Pool2d, PoolKind, ReduceMean, Reshape, RowSum
+from codl.ir.ops import CombineRows, Pool2d, PoolKind, ReduceMean, RowSum
 
 _IMAGE_AXES = (2, 3)
 
@@ -32,18 +32,17 @@ def translate_pool(draft: Draft, node: OnnxNode) -> None:
 
 def translate_global_average(draft: Draft, node: OnnxNode) -> None:
     """Add a `RowSum` and a `CombineRows`: the mean of an image."""
-    x = draft.operand(node.inputs[0], node=node)
-    batch, channels, height, width = _image_shape(draft, node, x)
+    x, (batch, channels, height, width) = _first_image(draft, node)
     partial = draft.fresh_name(f"{node.output}/rows")
     draft.add_node(RowSum(), (x,), partial, shape=(batch, channels, height, 1), name=f"{node.name}/rows")
-    op = CombineRows(scale=1.0 / (height * width))
-    _add_with_shape(draft, node, op, partial, kept=(batch, channels, 1, 1))
+    op, kept = CombineRows(scale=1.0 / (height * width)), (batch, channels, 1, 1)
+    result = draft.shape(node.output, node=node)
+    draft.add_result(op, (partial,), node, shape=kept, result=result, word="mean")
 
 
 def translate_global_max(draft: Draft, node: OnnxNode) -> None:
     """Add two `Pool2d` for GlobalMaxPool, over rows and then over what is left: a cut exchanges little."""
-    x = draft.operand(node.inputs[0], node=node)
-    batch, channels, height, width = _image_shape(draft, node, x)
+    x, (batch, channels, height, width) = _first_image(draft, node)
     rows = draft.fresh_name(f"{node.output}/rows")
     op = Pool2d(kind=PoolKind.MAX, kernel=(1, width))
     draft.add_node(op, (x,), rows, shape=(batch, channels, height, 1), name=f"{node.name}/rows")
@@ -56,8 +55,7 @@ def translate_reduce_mean(draft: Draft, node: OnnxNode) -> None:
 
     Over height and width it is the mean of an image; no axes mean all, or none if the node says so.
     """
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     stated = draft.integers_of(node, "axes", index=1)
     if not stated and node.integer("noop_with_empty_axes", 0):
         draft.add_alias(node.output, x)
@@ -67,27 +65,15 @@ def translate_reduce_mean(draft: Draft, node: OnnxNode) -> None:
         translate_global_average(draft, node)
         return
     kept = tuple(1 if axis in axes else length for axis, length in enumerate(shape))
-    _add_with_shape(draft, node, ReduceMean(axes=axes), x, kept=kept)
-
-
-def _add_with_shape(
-    draft: Draft, node: OnnxNode, op: CombineRows | ReduceMean, x: str, *, kept: Shape
-) -> None:
-    """Add a mean that keeps its axes, and a `Reshape` behind it if the model's output has another shape."""
     result = draft.shape(node.output, node=node)
-    if result == kept:
-        draft.add_node(op, (x,), node.output, shape=kept, name=node.name)
-        return
-    mean = draft.fresh_name(f"{node.output}/mean")
-    draft.add_node(op, (x,), mean, shape=kept, name=f"{node.name}/mean")
-    draft.add_node(Reshape(), (mean,), node.output, shape=result, name=node.name)
+    draft.add_result(ReduceMean(axes=axes), (x,), node, shape=kept, result=result, word="mean")
 
 
-def _image_shape(draft: Draft, node: OnnxNode, x: str) -> Shape:
-    shape = draft.tensors[x].shape
+def _first_image(draft: Draft, node: OnnxNode) -> tuple[str, Shape]:
+    x, shape = draft.first_operand(node)
     if len(shape) != 4:
         raise node.unsupported(got=f"an input of {len(shape)} axes", expected="4 (images)")
-    return shape
+    return x, shape
 
 
 TRANSLATIONS: Translations = {

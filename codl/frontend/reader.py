@@ -1,4 +1,4 @@
-"""Reads an ONNX file or its bytes: what it declares, its weights in memory, its inputs all feeds."""
+"""Reads an ONNX file or its bytes: weights are in memory then, and every input is a feed."""
 
 import hashlib
 import os
@@ -12,18 +12,19 @@ from google.protobuf.message import DecodeError
 
 from codl.errors import MissingFileError, ModelError, ProtobufError
 from codl.files import read_file
-from codl.frontend.declared import Argument, DeclaredShape, Metadata, name_model, name_open_dimension
+from codl.frontend.declared import Argument, DeclaredShape, name_model, name_open_dimension
 from codl.frontend.external import NOTHING, InMemory, find_tensors, load_external_data
 from codl.frontend.types import name_type, name_value_type
 from codl.limits import DEFAULT_LIMITS, Limits
+from codl.values import ModelMetadata
 
 OLDEST_IR = 3
 OLDEST_OPSET = 7
-"""Operators of older ones mean other things than kernels compute: they run on the host."""
+"""Operators of older opsets differ from what kernels compute: they run on the host."""
 NEWEST_OPSET = 28
-"""Operators that later ones define anew may mean other things, too."""
+"""Operators that later opsets redefine may differ, too."""
 _OVERRIDABLE_IR = 4
-"""In older models every initializer is listed as an input and is a constant all the same."""
+"""Older models list every initializer as an input, though it is a constant."""
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
@@ -49,10 +50,10 @@ class Source:
     """Output name -> declared shape, None where the model declares none."""
     output_types: Mapping[str, str]
     """Output name -> type in ONNX's words, empty where the model declares none."""
-    metadata: Metadata
+    metadata: ModelMetadata
     opset: int
     digest: str
-    """SHA-256 of the model and of the weights that lie beside it."""
+    """SHA-256 of the model and of its external weights."""
     limits: Limits = DEFAULT_LIMITS
     """Bounds on what the model may ask for."""
     originals: dict[str, Any] = field(default_factory=dict)
@@ -216,15 +217,15 @@ def _read_denotations(proto: Any) -> dict[str, str]:
     return found
 
 
-def _read_metadata(proto: Any) -> Metadata:
-    return Metadata(
+def _read_metadata(proto: Any) -> ModelMetadata:
+    return ModelMetadata(
         producer_name=proto.producer_name,
         domain=proto.domain,
         description=proto.doc_string,
         version=proto.model_version,
         graph_name=proto.graph.name,
         graph_description=proto.graph.doc_string,
-        custom={entry.key: entry.value for entry in proto.metadata_props},
+        custom_metadata_map={entry.key: entry.value for entry in proto.metadata_props},
     )
 
 

@@ -1,4 +1,4 @@
-"""What stands against a model here, though ONNX Runtime may run it as it is declared."""
+"""The error of a model that codl cannot prepare, though ONNX Runtime may run it as it is declared."""
 
 from codl.errors import ModelError
 
@@ -9,7 +9,7 @@ class RefusedError(ModelError):
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
-        """For people, without the model and without advice."""
+        """Text for users, without the model's name and without advice."""
 
     @classmethod
     def by(cls, library: str, error: Exception, *, label: str) -> "RefusedError":

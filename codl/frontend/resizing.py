@@ -20,8 +20,7 @@ def translate_pad(draft: Draft, node: OnnxNode) -> None:
     mode = node.text("mode", "constant")
     if mode not in list(PadMode):
         raise node.unsupported(got=f"mode {mode}", expected=f"one of {', '.join(PadMode)}")
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     before, after = _read_pads(draft, node, rank=len(shape))
     if not any((*before, *after)):
         draft.add_alias(node.output, x)

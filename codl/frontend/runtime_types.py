@@ -13,10 +13,6 @@ def complete(inferred: Inferred, model: Any) -> Inferred:
     """Return what is inferred of a model together with what ONNX Runtime knows beyond it.
 
     It is asked only where something is missing, about a copy without the big weights.
-
-    Args:
-        inferred: What shape inference found.
-        model: The simplified `onnx.ModelProto`.
     """
     written = [name for node in model.graph.node for name in node.output if name]
     missing = [name for name in written if name not in inferred.types or name not in inferred.shapes]

@@ -17,7 +17,7 @@ _REMEDY = "correct the node in the exporter"
 
 
 def check_operator_sets(source: Source) -> None:
-    """Raise if the model asks for operators of a future opset or of a domain that nobody here knows.
+    """Raise if the model asks for operators of a future opset or of an unknown domain.
 
     Raises:
         ModelError: The opset is none that exists, or a domain is used and not imported.

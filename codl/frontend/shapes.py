@@ -93,9 +93,7 @@ def _split_stages(nodes: Iterable[OnnxNode]) -> list[list[OnnxNode]]:
 class _Inference:
     """What is known of a model's tensors after some stages.
 
-    Args:
-        model: The model; only its inputs, weights and functions are read.
-        label: The model in messages.
+    Of the model only inputs, weights and functions are read.
     """
 
     def __init__(self, model: Any, *, label: str) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -85,8 +86,7 @@ def _add_reshape(draft: Draft, node: OnnxNode, x: str, *, shape: Shape) -> None:
 
 def translate_transpose(draft: Draft, node: OnnxNode) -> None:
     """Add a `Transpose`, or a `Reshape` where only axes of one element move."""
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     order = node.integers("perm") or tuple(reversed(range(len(shape))))
     long = [axis for axis in order if shape[axis] > 1]
     out_shape = tuple(shape[axis] for axis in order)
@@ -109,8 +109,7 @@ def translate_concat(draft: Draft, node: OnnxNode) -> None:
 
 def translate_split(draft: Draft, node: OnnxNode) -> None:
     """Add a `Slice` for each output that is asked for."""
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     axis = node.integer("axis", 0) % len(shape)
     outputs = list(node.proto.output)
     start = 0
@@ -142,8 +141,7 @@ def _split_lengths(draft: Draft, node: OnnxNode, *, length: int) -> Sequence[int
 
 def translate_slice(draft: Draft, node: OnnxNode) -> None:
     """Add a `Slice`; starts, ends and axes were attributes before opset 10 and are inputs since."""
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.first_operand(node)
     starts, ends = draft.integers_of(node, "starts", index=1), draft.integers_of(node, "ends", index=2)
     if starts is None or ends is None:
         raise node.broken(got="no starts or ends", expected="both")
@@ -178,33 +176,22 @@ def _add_slice(
         draft.add_node(Slice(begin=begin, step=step), (x,), output, shape=shape, name=name)
 
 
-def _is_column_major(node: OnnxNode) -> bool:
-    return node.text("mode", "DCR") == "CRD"
-
-
-def translate_space_to_depth(draft: Draft, node: OnnxNode) -> None:
-    """Add a `SpaceToDepth`."""
+def translate_blocks(kind: type[SpaceToDepth | DepthToSpace], draft: Draft, node: OnnxNode) -> None:
+    """Add a `SpaceToDepth` or a `DepthToSpace`."""
     x = draft.operand(node.inputs[0], node=node)
-    op = SpaceToDepth(block=node.integer("blocksize", 1), is_column_major=_is_column_major(node))
-    draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
-
-
-def translate_depth_to_space(draft: Draft, node: OnnxNode) -> None:
-    """Add a `DepthToSpace`."""
-    x = draft.operand(node.inputs[0], node=node)
-    op = DepthToSpace(block=node.integer("blocksize", 1), is_column_major=_is_column_major(node))
+    op = kind(block=node.integer("blocksize", 1), is_column_major=node.text("mode", "DCR") == "CRD")
     draft.add_node(op, (x,), node.output, shape=draft.shape(node.output, node=node), name=node.name)
 
 
 TRANSLATIONS: Translations = {
     "Concat": translate_concat,
-    "DepthToSpace": translate_depth_to_space,
+    "DepthToSpace": partial(translate_blocks, DepthToSpace),
     "Dropout": translate_dropout,
     "Flatten": translate_reshape,
     "Identity": translate_identity,
     "Reshape": translate_reshape,
     "Slice": translate_slice,
-    "SpaceToDepth": translate_space_to_depth,
+    "SpaceToDepth": partial(translate_blocks, SpaceToDepth),
     "Split": translate_split,
     "Squeeze": translate_reshape,
     "Transpose": translate_transpose,

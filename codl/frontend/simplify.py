@@ -14,7 +14,7 @@ from codl.limits import Limits
 from codl.runtime import onnxruntime
 
 _MESSAGE_LIMIT_BYTES = 2**26
-"""Heavier weights travel beside the message: twice as fast for VGG-16, and protobuf ends at 2 GiB."""
+"""Larger weights are passed in a file of their own: twice as fast for VGG-16, and protobuf ends at 2 GiB."""
 _BESIDE_LEAST_BYTES = 1024
 _PROBE_BYTES = 1 << 20
 """Written where ONNX Runtime failed: it does not tell a full disk from a wrong model."""

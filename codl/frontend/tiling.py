@@ -7,7 +7,7 @@ from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import Conv2d, Pair
 
 _LARGEST = 1e30
-"""Magnitude of weights that are computed so; NaN is not below it."""
+"""Magnitude below which weights may be transformed; NaN is not below it."""
 _LEAST_CHANNELS = 16
 """Input channels below which the transforms cost more than the products they save; output channels, too, for
 windows of 3 x 3.
@@ -15,7 +15,7 @@ windows of 3 x 3.
 _MOST_FEW = 4
 """Input channels up to which the windows of all phases and parts together fill vectors."""
 _LEAST_KERNEL = 3
-"""Least side of a window that is computed so."""
+"""Least side of a window that is computed in tiles."""
 _LARGE, _THREE, _SMALL = 4, 3, 2
 """Sides of tiles: large ones save more products, and widen the halo of every cut more. Those of 3 go with
 parts of the window of 4 x 4, the others with parts of 3 x 3.

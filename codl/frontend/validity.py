@@ -1,4 +1,4 @@
-"""Problems of a model's nodes and weights that ONNX Runtime lets pass, crashes on or words badly."""
+"""Problems of a model's nodes and weights that ONNX Runtime misses, crashes on or reports unclearly."""
 
 from collections.abc import Iterator
 from typing import Any

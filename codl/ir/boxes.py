@@ -100,7 +100,7 @@ class Region:
 
 
 def _fold(fold: np.ufunc, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return what a function makes of each row; column after column, for rows are short and many."""
+    """Reduce each row by a function, column by column: rows are short and many."""
     if not columns.shape[1]:
         return np.asarray(fold.reduce(columns, axis=1))
     return np.asarray(reduce(fold, columns.T))

@@ -25,7 +25,7 @@ __all__ = [
 
 NO_EPILOGUE = Epilogue()
 FLOAT_BYTES = 4
-"""Of one element of any tensor on a device."""
+"""Bytes of one element of any tensor on a device."""
 FLOAT_TYPE = "tensor(float)"
 """The one type of tensors that devices have, in ONNX's words."""
 
@@ -34,11 +34,11 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A float32 tensor of fixed shape, ONNX axis order; or whatever lies on the host alone."""
+    """A float32 tensor of fixed shape, ONNX axis order; or a value of any type on the host only."""
 
     name: str
     shape: Shape
-    """Of a value on the host empty where it is unknown before a run."""
+    """Empty for a value on the host whose shape is unknown before a run."""
     type: str = FLOAT_TYPE
     """ONNX's words, such as `tensor(int64)`; empty where it is unknown."""
     is_on_host: bool = False
@@ -63,7 +63,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """Operator name for people, such as `Conv2d`."""
+        """Operator name in messages, such as `Conv2d`."""
         return type(self.op).__name__
 
 
@@ -76,7 +76,7 @@ class HostModel:
     operators: tuple[str, ...]
     """ONNX operators in the order in which they run."""
     reasons: tuple[str, ...]
-    """Why no kernel computes them: a sentence without its end for each distinct reason."""
+    """Why no kernel computes them: one phrase for each distinct reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Graph:
     original_names: Mapping[str, str] = field(default_factory=dict)
     """For tensors renamed on the way in: codl's name -> the model's name."""
     digest: str | None = None
-    """Graphs of equal digest have constants of equal values; None where that was not found out."""
+    """Graphs of equal digest have constants of equal values; None where it is not known."""
     host_models: Mapping[str, HostModel] = field(default_factory=dict)
     """What `HostCall` nodes run, by their group."""
 
@@ -113,7 +113,7 @@ class Graph:
 
     @cached_property
     def ends(self) -> frozenset[str]:
-        """The outputs, to ask whether a tensor is one of them."""
+        """The outputs as a set, for membership tests."""
         return frozenset(self.outputs)
 
     @cached_property
@@ -153,7 +153,7 @@ class Graph:
 
 
 def _tell_nodes(nodes: Iterable[Node]) -> Iterator[str]:
-    """Yield what `repr` says of each node; it is asked once about equal operators and epilogues."""
+    """Yield the `repr` of each node; equal operators and epilogues are formatted once."""
     ops: dict[Op, str] = {}
     epilogues: dict[Epilogue, str] = {}
     for node in nodes:
@@ -167,6 +167,6 @@ def _tell_nodes(nodes: Iterable[Node]) -> Iterator[str]:
 
 
 def _tell_tensor(tensor: Tensor) -> str:
-    """Return what `repr` says, without looking for tensors within tensors."""
+    """Return the `repr` of a tensor, faster than `repr` itself."""
     ends = f"type={tensor.type!r}, is_on_host={tensor.is_on_host!r}"
     return f"Tensor(name={tensor.name!r}, shape={tensor.shape!r}, {ends})"

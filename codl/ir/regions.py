@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class OutputBoxes(Boxes):
-    """Boxes of one node's output that know what they need of its inputs, for those who ask in turn."""
+    """Boxes of one node's output with the input boxes that they need, computed once for all callers."""
 
     node: Node
     graph: Graph
@@ -44,13 +44,7 @@ class OutputBoxes(Boxes):
 
     @classmethod
     def find_all(cls, nodes: Sequence[Node], graph: Graph, outs: Sequence[Boxes]) -> list["OutputBoxes"]:
-        """Return what `find` does for each of some nodes; those of one sort are asked about at once.
-
-        Args:
-            nodes: Distinct ones.
-            graph: The network.
-            outs: Boxes of each.
-        """
+        """Return what `find` returns for each of distinct nodes; those of one sort are computed together."""
         sorts: dict[Hashable, list[int]] = {}
         for place, node in enumerate(nodes):
             sorts.setdefault(find_stacked_sort(node, graph) or (node.name,), []).append(place)
@@ -69,7 +63,7 @@ class OutputBoxes(Boxes):
 
     @classmethod
     def join(cls, parts: Sequence["OutputBoxes"], stack: Stack) -> "OutputBoxes":
-        """Return boxes of several nodes, which a stack is of, as that stack's."""
+        """Return boxes of several nodes as boxes of the stack made of these nodes."""
         out = join_boxes(parts)
         needs = tuple([join_boxes(boxes) for boxes in zip(*(part.needs for part in parts), strict=True)])
         return cls(out.begin, out.end, stack.node, stack.graph, needs)

@@ -1,7 +1,7 @@
-"""Operators of one sort side by side, as one: what describes many boxes of one describes boxes of them all.
+"""Several operators of one sort stacked as one: code for many boxes of one then serves boxes of all.
 
-Sizes that differ between the operators are arrays with one entry a box; functions that only do arithmetic
-with sizes need not know.
+Sizes that differ between the operators are arrays with one entry for each box; functions that only do
+arithmetic with sizes work on them unchanged.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -23,15 +23,15 @@ class Stack:
     """Several operators as one."""
 
     node: Node
-    """The first of them; of epilogues it tells only whether they add a tensor."""
+    """The first of them; epilogues of the others may differ, except in whether they add a tensor."""
     graph: Graph
-    """Knows its tensors alone: with the sizes of all, an entry a box where they differ."""
+    """Holds the node's tensors only; sizes that differ between the operators have one entry for each box."""
 
 
 def find_stacked_sort(node: Node, graph: Graph) -> Hashable | None:
     """Return what operators must have in common to be stacked; None for those that cannot be.
 
-    What is done to results may differ, but for whether a tensor is added: that is one more input.
+    Epilogues may differ, except in whether they add a tensor, which is one more input.
     """
     if not isinstance(node.op, _STACKED):
         return None
@@ -41,13 +41,7 @@ def find_stacked_sort(node: Node, graph: Graph) -> Hashable | None:
 
 
 def stack_nodes(nodes: Sequence[Node], graph: Graph, counts: Sequence[int]) -> Stack:
-    """Return operators of one sort as one.
-
-    Args:
-        nodes: At least one.
-        graph: The network.
-        counts: Boxes of each.
-    """
+    """Return operators of one sort as one; ``counts`` are the boxes of each."""
     first = nodes[0]
     if len(nodes) == 1:
         return Stack(node=first, graph=graph)
@@ -74,12 +68,7 @@ def join_boxes(parts: Sequence[Boxes]) -> Boxes:
 
 
 def repeat_all(known: Sequence[Mapping[str, int]], counts: Sequence[int]) -> Mapping[str, int]:
-    """Return named values of several operators with an entry a box of what differs between them.
-
-    Args:
-        known: By operator, values of the same names.
-        counts: Boxes of each.
-    """
+    """Return named values of operators; where they differ, an entry for each of their ``counts`` of boxes."""
     if all(one == known[0] for one in known):
         return known[0]
     return {name: _repeat([one[name] for one in known], counts) for name in known[0]}

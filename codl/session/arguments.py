@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codl.frontend.declared import Argument, Metadata, name_open_dimension
-from codl.values import ModelMetadata, NodeArg
+from codl.frontend.declared import Argument, name_open_dimension
+from codl.values import NodeArg
 
 if TYPE_CHECKING:
     from codl.ir.graph import Tensor
@@ -42,17 +42,4 @@ def describe_argument(argument: Argument) -> NodeArg:
             for axis, dim in enumerate(argument.shape)
         ],
         type=argument.type,
-    )
-
-
-def describe_model(metadata: Metadata) -> ModelMetadata:
-    """Return a model's own words as users see them."""
-    return ModelMetadata(
-        producer_name=metadata.producer_name,
-        graph_name=metadata.graph_name,
-        domain=metadata.domain,
-        description=metadata.description,
-        graph_description=metadata.graph_description,
-        version=metadata.version,
-        custom_metadata_map=dict(metadata.custom),
     )

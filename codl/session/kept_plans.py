@@ -41,13 +41,7 @@ def remember_plans(
 
 
 def make_key(graph: Graph, told: Mapping[str, Any], *rooms: str) -> str:
-    """Return what tells plans from all others.
-
-    Args:
-        graph: The network.
-        told: What else they depend on.
-        rooms: Rooms whose code they depend on.
-    """
+    """Return the key of plans: a hash of the graph, all else that they depend on, and some rooms' code."""
     facts = {**told, "graph": graph.fingerprint, "code": digest_code(*rooms)}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -82,7 +82,7 @@ def plan(
         limits: Bounds on what the model may ask for.
 
     Raises:
-        ModelError: The model is broken, or has an operator that nobody here knows.
+        ModelError: The model is broken, or has an operator that neither codl nor ONNX Runtime has.
         PlanError: No such planner, or arguments it cannot work with.
         ProfileError: The planner needs profiles that the devices do not have.
     """

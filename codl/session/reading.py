@@ -6,7 +6,7 @@ from codl.frontend import Argument, Source, open_model
 from codl.frontend.binding import check_initializers, infer_output_shapes
 from codl.frontend.external import InMemory
 from codl.options import SessionOptions
-from codl.session.arguments import bind_arguments, describe_model
+from codl.session.arguments import bind_arguments
 from codl.session.known import Declared
 
 
@@ -41,5 +41,5 @@ def _read_declared(source: Source, options: SessionOptions) -> Declared:
         overridable=bind_arguments(source.overridable, lengths),
         outputs=bind_arguments(outputs, lengths),
         output_names=source.output_names,
-        metadata=describe_model(source.metadata),
+        metadata=source.metadata,
     )

@@ -107,7 +107,7 @@ class PlanRequest:
 
 @contextmanager
 def _pause_collector() -> Iterator[None]:
-    """Let planners make values, none of which are circular, without anyone looking for circles among them."""
+    """Pause the garbage collector: planners make many values, none of them cyclic."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

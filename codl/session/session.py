@@ -55,7 +55,7 @@ class InferenceSession:
         provider_options: Accepted for compatibility, without effect.
 
     Raises:
-        ModelError: The model is broken, or has an operator that nobody here knows.
+        ModelError: The model is broken, or has an operator that neither codl nor ONNX Runtime has.
         DeviceError: A device does not exist or its driver refuses it.
         PlanError: `sess_options.plan` is no sound plan for this model.
         ProfileError: The planner asked for needs profiles that the devices do not have.

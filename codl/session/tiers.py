@@ -1,6 +1,6 @@
 """Who answers a session's runs: ONNX Runtime at first, then the plan, or whichever of them is faster.
 
-Each set of input shapes has its own plan, made in the background once that is worth its while.
+Each set of input shapes has its own plan, made in the background once that is worth the time.
 """
 
 import hashlib

@@ -87,7 +87,7 @@ def compile_variant(
         stop: As in `build_programs`.
 
     Raises:
-        ModelError: The model is broken, or has an operator that nobody here knows.
+        ModelError: The model is broken, or has an operator that neither codl nor ONNX Runtime has.
         PlanError: The plan asked for is none for this model.
         DeviceError: A device refused.
     """

@@ -50,7 +50,7 @@ def find_fastest(
 
     Every plan runs a few times, in turns, on inputs of zeros, see `choose_fastest`. The answer is kept for
     the same network, candidates, devices with their drivers, and code; a kept one that cannot be trusted is
-    measured again. A network that has inputs beside arrays is not measured: nobody knows what is in them.
+    measured again. A network with inputs other than arrays is not measured: zeros cannot stand for them.
 
     Args:
         graph: The network.

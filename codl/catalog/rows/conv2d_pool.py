@@ -223,7 +223,7 @@ def _describe_patch(
 
 
 def _pool_scalars(op: Pool2d, out: Boxes, values: Boxes, item_rows: IntArray) -> dict[str, Scalar]:
-    """Return what the kernel takes beside the scalars of its values: the box of maxima, and their window."""
+    """Return the kernel's scalars other than those of its values: the box of maxima, and their window."""
     begin, end = kernel_box(out)
     return {
         "pool_row_begin": begin[:, 1],

@@ -162,7 +162,7 @@ def _describe_staged(
             **facts,
         )
 
-    if can_steal(info):  # the last items are smaller, whoever takes them
+    if can_steal(info):  # the last items are smaller, whichever unit takes them
         every = points * bands * tiles.images * tiles.vectors
         taken = ceil_div(busiest[1] * every, sizes[1].prod(axis=1))
     else:  # panels at the box's edges are multiplied as far as it reaches
@@ -224,12 +224,7 @@ def _count_bytes(
 ) -> tuple[IntArray, IntArray]:
     """Return bytes read and written, each [count]: the input's region, the filters once, the residual.
 
-    Args:
-        node: The operator.
-        graph: Where its shapes are found.
-        out: Boxes of outputs.
-        channels: Of outputs whose filters are read, [count].
-        parameters: What the kernel is built with.
+    Filters are those of ``channels`` outputs, [count].
     """
     filters = channels * (1 + points_of(parameters["TILE"]) * sums_of(node, graph, parameters))
     read = input_boxes(node, graph, out)[0].size + filters + (out.size if node.residual else 0)

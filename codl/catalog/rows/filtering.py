@@ -18,12 +18,7 @@ def list_operands(
 ) -> dict[str, Any]:
     """Return the facts of a launch that say what it reads and writes.
 
-    Args:
-        node: The operator.
-        graph: Where its shapes are found.
-        tiles: Of the launch.
-        packed: Its filters.
-        zeros: Floats that padding reads; as many as there are input channels when None.
+    Padding reads ``zeros`` floats, as many as there are input channels by default.
     """
     shape, x = graph.shape(node.output), graph.shape(node.inputs[0])
     return {

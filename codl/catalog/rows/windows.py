@@ -36,10 +36,7 @@ def is_narrow(node: Node, graph: Graph) -> bool:
 def pack_taps(node: Node, graph: Graph, parameters: Parameters) -> PackedArg:
     """Return weight and bias of a convolution as panels of each group, K in the order (kh, kw, ic).
 
-    Args:
-        node: The convolution.
-        graph: Where its constants are found.
-        parameters: VECTORS and VECTOR of kernels/common/gemm_tile.h.
+    A panel has VECTORS * VECTOR channels.
     """
     op = node.op
     assert isinstance(op, Conv2d)
@@ -179,14 +176,7 @@ def box_scalars(begin: IntArray, end: IntArray, *, has_row_end: bool = True) -> 
 
 
 def window_scalars(node: Node, graph: Graph, out: Boxes, *, has_dilation: bool = True) -> dict[str, Scalar]:
-    """Return image size and window as every kernel takes them, repeated for every candidate.
-
-    Args:
-        node: The operator.
-        graph: Where its shapes are found.
-        out: The candidates.
-        has_dilation: Whether the kernel knows of dilation.
-    """
+    """Return image size and window, some without dilation, as kernels take them, equal for all candidates."""
     op = node.op
     assert isinstance(op, Conv2d | ConvTranspose2d | Pool2d)
     _, _, height, width = graph.shape(node.inputs[0])

@@ -28,14 +28,14 @@ class ActivationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """What all of codl knows of an activation; kernels/common/activate.h computes it."""
+    """Facts about an activation; kernels/common/activate.h computes it."""
 
     operator: str
     """ONNX's operator."""
     opset: int = 14
-    """One that has it, of those that exporters use the first."""
+    """The oldest opset in use by exporters that has the operator."""
     attributes: Mapping[str, float] = field(default_factory=dict)
-    """Of ONNX's operator and of an activation: name -> what ONNX takes where it is missing."""
+    """Attributes of ONNX's operator and of an activation: name -> ONNX's default."""
     is_plain: bool = False
     """Whether kernels/common/plain.h computes it: a slope below zero, then two bounds."""
     is_expensive: bool = False

@@ -1,13 +1,9 @@
-"""What no kernel computes."""
+"""Calls of ONNX Runtime for what no kernel computes."""
 
 from dataclasses import dataclass
 
 from codl.ir.boxes import Boxes, Shape
-from codl.ir.ops.operator import (
-    Needs,
-    Op,
-    Shapes,
-)
+from codl.ir.ops.operator import Needs, Op, Shapes
 
 __all__ = ["HostCall"]
 
@@ -25,7 +21,7 @@ class HostCall(Op):
     """Place among the model's outputs."""
 
     def find_shapes(self, shapes: Shapes, output: Shape) -> Shapes:
-        """Return what is there: ONNX Runtime's values are compared with it when they come."""
+        """Return the shapes as stated: ONNX Runtime's values are compared with them at run time."""
         return *shapes, output
 
     def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:

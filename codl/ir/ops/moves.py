@@ -8,16 +8,7 @@ from math import prod
 import numpy as np
 
 from codl.ir.boxes import Boxes, IntArray, Shape
-from codl.ir.ops.operator import (
-    Needs,
-    Op,
-    Shapes,
-    check,
-    check_axes,
-    check_groups,
-    take,
-    with_rank,
-)
+from codl.ir.ops.operator import Needs, Op, Shapes, check, check_axes, check_groups, take, with_rank
 
 __all__ = [
     "ChannelShuffle",

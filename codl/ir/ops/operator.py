@@ -1,4 +1,4 @@
-"""What every operator says of itself, and words in which it says it."""
+"""The base class of operators, and the checks that their rules share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Op:
         Args:
             shapes: Of the inputs, without a residual's.
             output: Of the output.
-            out: Boxes of it. What an empty one needs is not asked for.
+            out: Boxes of the output; what is returned for an empty one is not used.
         """
         raise NotImplementedError
 

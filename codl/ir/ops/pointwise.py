@@ -4,16 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from codl.ir.boxes import Boxes, Shape
-from codl.ir.ops.operator import (
-    Needs,
-    Op,
-    Shapes,
-    broadcast,
-    broadcast_boxes,
-    check_axes,
-    take,
-    with_rank,
-)
+from codl.ir.ops.operator import Needs, Op, Shapes, broadcast, broadcast_boxes, check_axes, take, with_rank
 
 __all__ = ["Affine", "Binary", "BinaryKind", "Normalize", "Unary"]
 

@@ -1,19 +1,11 @@
-"""Operators that look along whole axes, or across channels."""
+"""Operators that reduce whole axes, or windows of neighbouring channels."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from codl.ir.boxes import Boxes, Shape
-from codl.ir.ops.operator import (
-    Needs,
-    Op,
-    Shapes,
-    check,
-    check_axes,
-    take,
-    with_rank,
-)
+from codl.ir.ops.operator import Needs, Op, Shapes, check, check_axes, take, with_rank
 
 __all__ = [
     "CombineMoments",

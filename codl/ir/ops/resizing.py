@@ -9,14 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codl.ir.boxes import Boxes, IntArray, Shape
-from codl.ir.ops.operator import (
-    Needs,
-    Op,
-    Shapes,
-    check,
-    take,
-    with_rank,
-)
+from codl.ir.ops.operator import Needs, Op, Shapes, check, take, with_rank
 
 __all__ = ["Coordinates", "Resize2d", "ResizeMode", "Rounding"]
 
@@ -147,7 +140,7 @@ def _round(rounding: Rounding, position: Doubles) -> Doubles:
     """Return the neighbour of each position; doubles, so that adding a half is exact.
 
     Source:
-        ONNX Runtime takes a position within 1e-6 of a half for a half: found by trying out 250,000.
+        ONNX Runtime takes a position within 1e-6 of a half for a half: found by testing 250,000 positions.
     """
     below = np.floor(position)
     is_half = np.abs(position - below - 0.5) <= _HALF_TOLERANCE

@@ -71,7 +71,7 @@ class Conv2d(Op):
 class ConvTranspose2d(Op):
     """2-D transposed convolution. Inputs: x [N, IC, H, W], weight [IC, OC/groups, KH, KW], bias [OC] or none.
 
-    Output padding is already applied: the output shape tells.
+    Output padding is already applied: the output shape includes it.
     """
 
     kernel: Pair
@@ -159,7 +159,7 @@ class PoolKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool2d(Op):
-    """Pooling over windows. Input: x [N, C, H, W]. Rounding is already applied: the output shape tells."""
+    """Pooling over windows. Input: x [N, C, H, W]. Rounding is already applied to the output shape."""
 
     kind: PoolKind
     kernel: Pair
@@ -247,11 +247,7 @@ def _slide(op: Conv2d | Pool2d, x: Shape, out: Boxes) -> Boxes:
 def _with_groups(need: Boxes, out: Boxes, *, inputs: int, outputs: int) -> Boxes:
     """Return ``need`` over all input channels of the groups that the output channels lie in.
 
-    Args:
-        need: Boxes of x.
-        out: Boxes of the output.
-        inputs: Input channels of a group.
-        outputs: Output channels of a group.
+    A group has ``inputs`` input and ``outputs`` output channels.
     """
     first, last = out.begin[:, 1] // outputs, (out.end[:, 1] - 1) // outputs
     return need.with_axis(1, first * inputs, (last + 1) * inputs)
