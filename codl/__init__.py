@@ -21,9 +21,7 @@ if TYPE_CHECKING:
         copy_tensors,
         create_and_register_allocator,
         create_and_register_allocator_v2,
-        devices,
         disable_telemetry_events,
-        emulate_pair,
         enable_telemetry_events,
         get_all_providers,
         get_available_providers,
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
         set_seed,
         unregister_execution_provider_library,
     )
+    from codl.devices.drivers import devices, emulate_pair
     from codl.errors import (
         BuildError,
         CacheError,
@@ -73,9 +72,7 @@ _HOMES = {
         "copy_tensors",
         "create_and_register_allocator",
         "create_and_register_allocator_v2",
-        "devices",
         "disable_telemetry_events",
-        "emulate_pair",
         "enable_telemetry_events",
         "get_all_providers",
         "get_available_providers",
@@ -89,6 +86,7 @@ _HOMES = {
         "set_seed",
         "unregister_execution_provider_library",
     ),
+    "codl.devices.drivers": ("devices", "emulate_pair"),
     "codl.errors": (
         "BuildError",
         "CacheError",

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto, defs, helper
 from onnx.backend.base import Backend, BackendRep
 
-from codl.compat import devices
+from codl.devices.drivers import devices
 from codl.errors import CodlError, DeviceError, DriverError, InputError, suggest
 from codl.frontend.reader import DEFAULT_DOMAINS, OLDEST_OPSET
 from codl.machine import DeviceKind

@@ -3,28 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from codl.devices import drivers
+from codl.devices.drivers import devices
 from codl.errors import DriverError, InputError
-from codl.machine import DeviceInfo, DeviceKind
+from codl.machine import DeviceKind
 from codl.values import HOST_PROVIDER, OrtValue, name_provider
-
-
-def devices() -> tuple[DeviceInfo, ...]:
-    """Return every OpenCL device of this machine.
-
-    Raises:
-        DriverError: There is no usable OpenCL driver; the message says what to install.
-    """
-    return drivers.devices()
-
-
-def emulate_pair() -> None:
-    """Let two CPU drivers, each on half of the cores, stand for a CPU and a GPU; before any driver loads.
-
-    Raises:
-        DeviceError: A driver is loaded already, or one of the two is missing.
-    """
-    drivers.emulate_pair()
 
 
 def get_available_providers() -> list[str]:

@@ -82,7 +82,7 @@ class SessionOptions:
     external_files: dict[str, bytes] = field(default_factory=dict)
     """Content of files of external data by their name in the model: these are not read."""
     config_entries: dict[str, str] = field(default_factory=dict)
-    """What `add_session_config_entry` was told."""
+    """Entries that `add_session_config_entry` was given."""
     enable_cpu_mem_arena: bool = True
     """Accepted without effect."""
     enable_mem_pattern: bool = True
@@ -219,7 +219,7 @@ class RunOptions:
     logid: str = ""
     """Accepted without effect: codl writes no log."""
     config_entries: dict[str, str] = field(default_factory=dict)
-    """What `add_run_config_entry` was told."""
+    """Entries that `add_run_config_entry` was given."""
 
     def add_run_config_entry(self, config_key: str, config_value: str) -> None:
         """Keep an entry for `get_run_config_entry`; no entry has an effect."""

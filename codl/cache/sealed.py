@@ -77,7 +77,7 @@ class SealedFile:
         return values.reshape(entry["shape"])
 
     def let_go(self) -> None:
-        """Take no memory for what was read so far: it comes back from the file where it is read again."""
+        """Free the memory of what was read so far: what is used again is read from the file again."""
         advice = getattr(mmap, "MADV_DONTNEED", None)
         if advice is not None:
             self._mapped.madvise(advice)

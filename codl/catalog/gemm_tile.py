@@ -29,8 +29,8 @@ _WEIGHT_COST, _WEIGHT_COST_FEW = 5, 2.5
 Source: 4 x 4 vectors take 1.1 times as long a product as 6 x 4 on Emerald Rapids; on Zen 5 as long. On Zen 3
 4 x 3 take 0.95 to 1 times as long as 5 x 2.
 """
-_WEIGHT_COST_UNASKED = 7
-"""The same in kernels that ask for no weights ahead.
+_WEIGHT_COST_UNFETCHED = 7
+"""The same in kernels that do not prefetch weights.
 
 Source: 1024 x 1024 x 1024 and 1024 x 1040 x 1024 on 2 cores of a Granite Rapids: 5 x 4 vectors take 1.23 of
 the time of 10 x 2, 6 x 4 1.13, 8 x 3 1.07, 9 x 3, 12 x 2 and 14 x 2 1.03.
@@ -99,7 +99,7 @@ def choose_tile(
     channels: int,
     depth: int,
     pitch: int = 0,
-    asks_ahead: bool = True,
+    prefetches: bool = True,
     has_residual: bool = False,
 ) -> Parameters:
     """Return MR, VECTORS and VECTOR by which an operator takes the fewest cycles.
@@ -110,11 +110,11 @@ def choose_tile(
         channels: Output channels that one panel can cover: those of one group.
         depth: Steps of K: products summed for each output.
         pitch: Floats from one row of the input to the next; 0 where rows do not lie so.
-        asks_ahead: Whether the kernel asks for weights ahead.
+        prefetches: Whether the kernel prefetches weights.
         has_residual: Whether the end of a tile reads a residual.
     """
     lanes = choose_lanes(info, channels)
-    tiles = list_tiles(lanes, info.vector_width, info.vector_registers, asks_ahead=asks_ahead)
+    tiles = list_tiles(lanes, info.vector_width, info.vector_registers, prefetches=prefetches)
     crowd = pitch if info.kind is DeviceKind.CPU else 0
     cycles = tiles.count_cycles(rows, channels, depth, info.units, pitch=crowd, has_residual=has_residual)
     return dict(tiles.parameters[int(np.argmin(cycles))])
@@ -162,7 +162,7 @@ class Tiles:
 
 
 @lru_cache(maxsize=64)
-def list_tiles(lanes: int, width: int, registers: int, *, asks_ahead: bool = True) -> Tiles:
+def list_tiles(lanes: int, width: int, registers: int, *, prefetches: bool = True) -> Tiles:
     """Return the tiles of vectors of ``lanes`` for registers of a width, the same object each time."""
     found = [
         {"MR": rows, "VECTORS": vectors, "VECTOR": lanes}
@@ -173,7 +173,7 @@ def list_tiles(lanes: int, width: int, registers: int, *, asks_ahead: bool = Tru
     rows, vectors = (np.array([tile[name] for tile in found], np.int64) for name in ("MR", "VECTORS"))
     is_few = registers <= FEW_REGISTERS
     spare = 0 if is_few else _SPARE_REGISTERS
-    wide_cost = _WEIGHT_COST if asks_ahead else _WEIGHT_COST_UNASKED
+    wide_cost = _WEIGHT_COST if prefetches else _WEIGHT_COST_UNFETCHED
     weight_cost = _WEIGHT_COST_FEW if is_few else wide_cost
     load_cycles = np.zeros(len(rows))
     if is_few:

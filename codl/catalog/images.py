@@ -61,11 +61,6 @@ def move_from_image(name: str, shape: Shape, boxes: Boxes, info: DeviceInfo) -> 
     return _move(FROM_IMAGE, (plain_arg(name, shape), image_arg(name, shape, boxes)), boxes, info)
 
 
-def is_move(batch: LaunchBatch) -> bool:
-    """Return whether a launch moves a tensor between a buffer and an image."""
-    return batch.entry in {TO_IMAGE, FROM_IMAGE}
-
-
 def _move(entry: str, tensors: tuple[TensorArg, ...], boxes: Boxes, info: DeviceInfo) -> LaunchBatch:
     extent, blocks = boxes.extent, count_blocks(boxes)
     size = np.stack([blocks, extent[:, 3], extent[:, 0] * extent[:, 2]], axis=1)

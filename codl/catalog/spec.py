@@ -205,7 +205,7 @@ def stolen_steps(unit_steps: IntArray) -> IntArray:
 
 
 def can_fetch(info: DeviceInfo) -> bool:
-    """Return whether a device's compiler knows a way to ask for memory ahead."""
+    """Return whether a device's compiler has a way to prefetch memory."""
     return info.driver in _FETCHING_DRIVERS
 
 

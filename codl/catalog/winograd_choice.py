@@ -81,7 +81,7 @@ Source:
     16 and 4 x 24: 0.88 to 0.99; 7 x 7 of 224 and 320 in tiles of 2: 1.02 to 1.15.
 """
 _FETCHED_BYTES = 512 << 10
-"""Filters from which on they are asked for ahead: less lies in a core's own cache.
+"""Bytes of filters from which they are prefetched: fewer lie in a core's own cache.
 
 Source:
     As above, time without over that with: 0.6 MB 1.0, 1 to 10 MB 1.1, 38 MB 1.2, 67 MB up to 1.9.

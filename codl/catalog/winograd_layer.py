@@ -25,7 +25,7 @@ class Layer:
     may_stream: bool
     """Whether filters may be transformed when they are read."""
     is_fetching: bool
-    """Whether the device can ask for memory ahead."""
+    """Whether the device can prefetch memory."""
     local_bytes: int
     """Of local memory that a work-group may take."""
     units: int
@@ -43,7 +43,7 @@ def list_sizes(
         lanes: Of a vector.
         is_narrow: Whether one vector holds all outputs.
         tile: Outputs along each side of a tile.
-        is_fetching: Whether filters are asked for ahead.
+        is_fetching: Whether filters are prefetched.
     """
     return [
         {"TILE": tile, "FETCH": int(is_fetching), "MR": height, "NR": vectors * lanes, "VECTOR": lanes}

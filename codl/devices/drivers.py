@@ -2,10 +2,10 @@
 
 Importing this loads no driver; `load` does. Everything a driver reads when it loads (limits, caches, the
 private list of drivers) is in place before that, as long as codl is the first to ask OpenCL for platforms.
-When the client was first, what is loaded already is used.
+When the client was first, the drivers it has loaded are used.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -62,7 +62,11 @@ def load() -> tuple[OpenedDevice, ...]:
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """Return what is known of every OpenCL device of the machine."""
+    """Return every OpenCL device of this machine.
+
+    Raises:
+        DriverError: There is no usable OpenCL driver; the message says what to install.
+    """
     return tuple(opened.info for opened in load())
 
 
@@ -77,7 +81,7 @@ def is_pair_emulated() -> bool:
 
 
 def emulate_pair() -> None:
-    """Make two CPU drivers play two devices, each on its half of the cores; comes before any driver loads.
+    """Let two CPU drivers, each on half of the cores, stand for a CPU and a GPU; before any driver loads.
 
     Raises:
         DeviceError: The drivers of this process are loaded already, with all cores.
@@ -137,13 +141,9 @@ def default_devices(rank: Rank = rank_without_profile) -> tuple[OpenedDevice, ..
     faults: list[str] = []
     for processor in dict.fromkeys(opened.info.processor for opened in load()):
         candidates = (opened for opened in load() if opened.info.processor == processor)
-        for opened in sorted(candidates, key=lambda candidate: rank(candidate.info)):
-            forks.check_not_lost([opened.info.name])
-            fault = find_fault(opened.cl_device)
-            if fault is None:
-                chosen.append(opened)
-                break
-            faults.append(f"{opened.info.name}: {fault}")
+        found = _find_working(sorted(candidates, key=lambda candidate: rank(candidate.info)), faults)
+        if found is not None:
+            chosen.append(found)
     if not chosen:
         raise DeviceError(f"devices: none works ({'; '.join(faults)}). What to do: {INSTALL_REMEDY}")
     return tuple(chosen)
@@ -171,7 +171,7 @@ def select_devices(
 
 
 def _find_all(names: Sequence[str]) -> tuple[OpenedDevice, ...]:
-    """Return the devices of these names or kinds; the error tells of all that there are none of."""
+    """Return the devices of these names or kinds; the error lists every one that does not exist."""
     found, problems = [], []
     for name in names:
         try:
@@ -199,17 +199,25 @@ def _check_together(first: DeviceInfo, second: DeviceInfo) -> None:
 
 def _find_pair_member(driver: str) -> OpenedDevice:
     """Return the newest working CPU device of one of the pair's drivers."""
-    faults = []
-    for opened in load():
-        if opened.info.driver == driver and opened.info.kind is DeviceKind.CPU:
-            forks.check_not_lost([opened.info.name])
-            fault = find_fault(opened.cl_device)
-            if fault is None:
-                return opened
-            faults.append(f"{opened.info.name} is broken: {fault}")
+    faults: list[str] = []
+    kin = (one for one in load() if one.info.driver == driver and one.info.kind is DeviceKind.CPU)
+    found = _find_working(kin, faults)
+    if found is not None:
+        return found
     remedy = "pip install 'codl[cpu]'" if driver == "intel" else "as root: apt-get install pocl-opencl-icd"
     reason = "; ".join(faults) or "not installed"
     raise DeviceError(f"emulated pair: no working {driver}-cpu ({reason}). What to do: {remedy}")
+
+
+def _find_working(candidates: Iterable[OpenedDevice], faults: list[str]) -> OpenedDevice | None:
+    """Return the first device that works; what is wrong with those before it is added to ``faults``."""
+    for opened in candidates:
+        forks.check_not_lost([opened.info.name])
+        fault = find_fault(opened.cl_device)
+        if fault is None:
+            return opened
+        faults.append(f"{opened.info.name}: {fault}")
+    return None
 
 
 def _played_kind(info: DeviceInfo) -> DeviceKind:

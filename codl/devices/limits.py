@@ -26,7 +26,7 @@ def is_pair_wanted() -> bool:
 
 
 def read_switch(variable: str, *, default: bool) -> bool:
-    """Return whether an environment variable turns something on; what it is by default when it is not set."""
+    """Return whether an environment variable turns something on; the default where it is not set."""
     text = os.environ.get(variable, "").strip().lower()
     return text not in {"0", "no", "false", "off"} if text else default
 

@@ -1,4 +1,4 @@
-"""Regions of shared memory that the host takes hold of, so that a device and others see the same."""
+"""Regions of shared memory that the host maps, so that devices see what others have written."""
 
 from contextlib import suppress
 from typing import Any
@@ -21,7 +21,7 @@ class HeldRegion:
     Args:
         device: The device whose buffer it is.
         storage: Where it lies there.
-        region: What is taken hold of.
+        region: What is mapped.
         is_written: Whether the host or another device writes it meanwhile; else they read it.
     """
 
@@ -32,7 +32,7 @@ class HeldRegion:
         self._map: Any = None
 
     def map(self) -> None:
-        """Wait for what the device was told to do, and take hold of the region."""
+        """Wait for all that the device has to do, and map the region."""
         array, _ = cl.enqueue_map_buffer(
             self._queue,
             self._buffer,
@@ -45,12 +45,12 @@ class HeldRegion:
         self._map = array.base
 
     def unmap(self) -> None:
-        """Give the region back; the device's next launches see what was written."""
+        """Unmap the region; the device's next launches see what was written."""
         self._map.release(self._queue)
         self._map = None
 
     def let_go(self) -> None:
-        """Give the region back if it is held, as a run leaves it that has failed."""
+        """Unmap the region if a failed run has left it mapped."""
         if self._map is not None:
             with suppress(Exception):  # what failed before is told of; dropping a map gives it back, too
                 self.unmap()

@@ -140,7 +140,7 @@ class Device:
         """Keep what was built since the last call for later processes; call it after a first launch of it.
 
         Args:
-            only_quickly: Leave it where handing out a binary takes the driver as long as compiling.
+            only_quickly: Skip drivers that compile again to hand out a binary.
         """
         if only_quickly and not self._kernel_cache.is_quick:
             return

@@ -90,7 +90,7 @@ class Ground:
 
 
 class Walk:
-    """A memory-bound reference: each launch goes on behind the last one, and begins anew at the ground's end.
+    """A memory-bound reference: each launch reads on behind the last one, from the beginning after the end.
 
     Launches are as long as what is measured beside them, or longer, up to the whole ground: threads that wake
     up on one core may stay there for some milliseconds.
@@ -162,9 +162,9 @@ class References:
     def measure_peaks(self) -> Peaks:
         """Return the highest rates of the device: multiply-adds by vector width, bytes by footprint.
 
-        Multiply-adds count for all of the device in the widest vectors that fill a register, for others by
-        how one core does. Wider ones are as fast as narrower ones: here they need more registers than there
-        are, in another kernel they may not.
+        The rate of multiply-adds is that of the whole device in the widest vectors that fill a register; of
+        other vectors it is estimated by their rates on one core. Vectors wider than that count as fast as
+        these: here they need more registers than there are, in another kernel they may not.
 
         Source:
             The device itself: ratios to the references in its better runs, times their quiet times.

@@ -74,7 +74,7 @@ class Signals:
         self._flags.fill(0)
 
     def give_up(self) -> None:
-        """Let all kernels go on that wait, in a run that has failed."""
+        """Release all kernels that wait, in a run that has failed."""
         self._flags[0] = 1
 
     def check(self) -> None:

@@ -74,7 +74,8 @@ def prepare_call(
     def find_source(tensor: str) -> Callable[[], Value]:
         if graph.tensors[tensor].is_on_host:
             return partial(loose.__getitem__, tensor)
-        return _read_view(storages[tensor].view())
+        view = storages[tensor].view()
+        return (lambda: view) if view.flags.c_contiguous else prepare_read(view)
 
     def find_target(tensor: str) -> Callable[[Value], object]:
         if graph.tensors[tensor].is_on_host:
@@ -119,8 +120,3 @@ def prepare_store(tensor: str, view: FloatArray, group: str) -> Callable[[Value]
         write(value)
 
     return store
-
-
-def _read_view(view: FloatArray) -> Callable[[], Value]:
-    """Return what reads memory that devices write, in ONNX order: a copy where it lies otherwise."""
-    return (lambda: view) if view.flags.c_contiguous else prepare_read(view)

@@ -40,7 +40,7 @@ class PackedCache:
         return None
 
     def let_go(self) -> None:
-        """Take no memory for what was loaded; it comes back from the file where it is read again."""
+        """Free the memory of what was loaded; what is used again is read from the file again."""
         for file in self._files:
             file.let_go()
 

@@ -17,11 +17,7 @@ from codl.plan.sharing import Arrangement
 
 
 def check_planned_bytes(graph: Graph, planned: int, *, most_bytes: int) -> None:
-    """Return when a plan's activations may take so much memory.
-
-    Raises:
-        ModelError: They may not.
-    """
+    """Raise `ModelError` if a plan's activations take more memory than is allowed."""
     if planned > most_bytes:
         raise ModelError(
             f"{graph.name}: got a plan of {planned} bytes of activations, expected at most {most_bytes}; "

@@ -100,7 +100,7 @@ class Executable:
         return at_work(self.devices, self._subject, give_up=self._give_up)
 
     def _give_up(self) -> None:
-        """Let go what devices wait for, each other and memory that is held, and values of the host."""
+        """Release devices that wait for each other, mapped memory, and values of the host."""
         self._loose.clear()
         if self._signals is not None:
             self._signals.give_up()
@@ -111,7 +111,7 @@ class Executable:
         return [name for name in names if not self.graph.tensors[name].is_on_host]
 
     def _take(self, feeds: Mapping[str, Any]) -> None:
-        """Write the graph's inputs; mapped devices have their memory held meanwhile."""
+        """Map memory that the host writes, and write the graph's inputs."""
         for call in self._opening:
             call()
         for name, write in self._inputs.items():
@@ -119,7 +119,7 @@ class Executable:
         self._loose.update({name: feeds[name] for name in self.graph.inputs if name not in self._inputs})
 
     def _give(self) -> dict[str, Any]:
-        """Return copies of the graph's outputs, and let go of memory that is held to read them."""
+        """Return copies of the graph's outputs, and unmap the memory that they were read from."""
         outputs = {
             name: self._outputs[name]() if name in self._outputs else self._loose[name]
             for name in self.graph.outputs

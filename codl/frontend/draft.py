@@ -56,7 +56,7 @@ class Draft:
     """Tensor of the model -> tensor of equal value and shape that stands for it."""
     node_names: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
-    """Name -> number of the last one that was made of it."""
+    """Hint -> number at the end of the last tensor's name made from it."""
     node_counts: dict[str, int] = field(default_factory=dict)
     original_names: dict[str, str] = field(default_factory=dict)
 
@@ -92,10 +92,6 @@ class Draft:
             type=self.types.get(name, ""),
             is_on_host=not self.fits_device(name),
         )
-
-    def is_constant(self, name: str) -> bool:
-        """Return whether the tensor's value is known now."""
-        return name in self.values
 
     def value(self, name: str, *, node: OnnxNode) -> Array:
         """Return the value of a constant that ``node`` reads.
@@ -279,7 +275,7 @@ class Draft:
 
 
 def _take(hint: str, taken: set[str], counts: dict[str, int]) -> str:
-    """Return a name that is not taken yet, and take it; a hint that comes again starts where it ended."""
+    """Return a name that is not taken yet, and take it; numbers behind a hint go on from its last use."""
     name, count = hint, counts.get(hint, 1)
     while name in taken:
         count += 1

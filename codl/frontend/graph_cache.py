@@ -57,7 +57,8 @@ def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
         arrays |= {_CONSTANT + name: value for name, value in graph.constants.items()}
         for group, model in graph.host_models.items():
             arrays[_HOST_MODEL + group] = np.frombuffer(model.content, np.uint8)
-        MODELS.write(key, arrays, about={"what": f"{source.label} {_format_shapes(shapes)}"})
+        words = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items())
+        MODELS.write(key, arrays, about={"what": f"{source.label} {words}"})
     return known
 
 
@@ -91,7 +92,3 @@ def _make_key(source: Source, shapes: Shapes) -> str:
         onnxruntime.__version__,
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _format_shapes(shapes: Shapes) -> str:
-    return ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items())

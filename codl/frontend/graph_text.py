@@ -31,7 +31,7 @@ def format_graph(graph: Graph) -> str:
 
 
 def strip(graph: Graph) -> Graph:
-    """Return a graph as far as text tells of it."""
+    """Return a graph without what its text leaves out: constants, and the content of host models."""
     models = {group: replace(model, content=b"") for group, model in graph.host_models.items()}
     return replace(graph, constants={}, host_models=models)
 

@@ -64,7 +64,7 @@ def translate_gemm(draft: Draft, node: OnnxNode) -> None:
         c_name = None
     alpha = node.number("alpha", 1.0)
     shape = draft.shape(node.output, node=node)
-    is_folded = alpha == 1.0 or draft.is_constant(b_name)
+    is_folded = alpha == 1.0 or b_name in draft.values
     a = _matrix(draft, node, a_name, transposed=bool(node.integer("transA", 0)), scale=1.0)
     b = _matrix(
         draft, node, b_name, transposed=bool(node.integer("transB", 0)), scale=alpha if is_folded else 1.0
@@ -89,7 +89,7 @@ def _matrix(draft: Draft, node: OnnxNode, name: str, *, transposed: bool, scale:
     operand = draft.operand(name, node=node)
     if not transposed and scale == 1.0:
         return operand
-    if not draft.is_constant(name):
+    if name not in draft.values:
         raise node.unsupported(
             got=f"a transposition of {name!r}, computed at run time", expected="a constant"
         )
@@ -113,7 +113,7 @@ def _addend(draft: Draft, node: OnnxNode, name: str) -> str:
     operand, beta = draft.operand(name, node=node), node.number("beta", 1.0)
     if beta == 1.0:
         return operand
-    if draft.is_constant(name):
+    if name in draft.values:
         return draft.add_constant(f"{name}/scaled", _double(draft.values[name]) * beta)
     factor = draft.add_constant(f"{node.output}/beta", beta)
     target = draft.fresh_name(f"{name}/scaled")

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
-from codl.frontend.draft import Array, Draft, Translations
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.scales import find_scales_input, spread_scales
 from codl.ir.graph import Shape
@@ -112,15 +113,11 @@ def _read_scales(draft: Draft, node: OnnxNode, *, shape: Shape, out_shape: Shape
         draft.value(sizes, node=node)
         return tuple((np.array(out_shape, np.float32) / np.array(shape, np.float32)).tolist())
     name = find_scales_input(node)
-    stated = node.numbers("scales") if name is None else _floats(draft.value(name, node=node))
+    stated: npt.ArrayLike | None = node.numbers("scales") if name is None else draft.value(name, node=node)
     factors = None if stated is None else spread_scales(node, stated, rank=len(shape))
     if factors is None:
         raise node.broken(got="scales that are no factor for each axis", expected=f"{len(shape)} factors")
     return factors
-
-
-def _floats(value: Array) -> tuple[float, ...]:
-    return tuple(np.asarray(value, np.float32).reshape(-1).tolist())
 
 
 def _read_sampling(node: OnnxNode, *, scale: tuple[float, float]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """A graph being rewritten: nodes by their output, in topological order."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ class Workbench:
     uses: Counter[str]
     """Activation -> reads by nodes, plus one for a graph output."""
     constants: dict[str, FloatArray]
-    positions: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, int]
 
     @classmethod
     def of(cls, graph: Graph) -> "Workbench":

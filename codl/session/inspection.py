@@ -76,12 +76,12 @@ def inspect_plan(
     arrangement: Arrangement | None = None,
     with_alternatives: bool = True,
 ) -> tuple[Plan, Inspection]:
-    """Return a plan with its price, and all that there is to say about it.
+    """Return a plan with its price, and an inspection of it.
 
     Args:
         plan: Any plan of the graph. It is priced anew where its devices' profiles know all that it does.
         graph: The network.
-        predictors: Of its devices, in any order; of some of them nothing may be known.
+        predictors: Of its devices, in any order; some may be missing.
         arrangement: How its devices see each other's results; found out by default.
         with_alternatives: Whether to price what each operator could be instead.
 
@@ -130,7 +130,7 @@ def _list_changes(plan: Plan, known: Mapping[str, Predictor]) -> Iterator[str]:
 
 
 def _explain_bare(plan: Plan, graph: Graph, arrangement: Arrangement, note: str) -> Inspection:
-    """Return what is to say about a plan without predictions, and why there are none."""
+    """Return the inspection of a plan without predictions; its first note says why there are none."""
     found = explain_plan(plan, graph, (None,) * len(plan.devices), arrangement)
     return replace(found, notes=(note, *found.notes))
 

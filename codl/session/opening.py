@@ -144,7 +144,7 @@ class Opening:
             return load_late(source, shapes=shapes, initializers={**self._fixed, **values})
 
     def forget(self) -> None:
-        """Let go what was read: all that runs has its own."""
+        """Free what was read: variants have copies of what they need."""
         self.source = None
         self._loaded.clear()
 

@@ -180,8 +180,8 @@ def test_chooses_a_tile_that_fits_the_registers(width: int) -> None:
 @pytest.mark.parametrize("rows", [49, 784, 1024])
 def test_who_asks_for_no_weights_ahead_reads_fewer_in_a_step(rows: int) -> None:
     asking, waiting = (
-        choose_tile(device_info(16), rows=rows, channels=1024, depth=1024, asks_ahead=asks_ahead)
-        for asks_ahead in (True, False)
+        choose_tile(device_info(16), rows=rows, channels=1024, depth=1024, prefetches=prefetches)
+        for prefetches in (True, False)
     )
     assert waiting["VECTORS"] <= asking["VECTORS"]
     assert is_tile(waiting, device_info(16))

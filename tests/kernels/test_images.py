@@ -9,7 +9,7 @@ from onnx import helper
 
 from codl.catalog.candidates import can_use, iterate_candidates
 from codl.catalog.choose import choose
-from codl.catalog.images import LONGEST_SIDE, can_be_image, is_move
+from codl.catalog.images import FROM_IMAGE, LONGEST_SIDE, TO_IMAGE, can_be_image
 from codl.catalog.rows import conv2d, conv2d_image, pixel_image
 from codl.catalog.spec import Implementation, Selection
 from codl.devices.opencl import Device
@@ -217,8 +217,7 @@ def test_is_no_choice_without_a_measurement(device: Device) -> None:
     assert can_use(selection, node, graph, device.info, default=select(device, graph, DIRECT).parameters)
     entries = Boxes.of(cut((1, 12, 7, 9), 1, [5]))
     first, *_, last = DIRECT.describe(node, graph, entries, device.info, selection.parameters)
-    assert is_move(first)
-    assert is_move(last)
+    assert (first.entry, last.entry) == (TO_IMAGE, FROM_IMAGE)
 
 
 def test_refuses_what_fits_no_image(device: Device) -> None:

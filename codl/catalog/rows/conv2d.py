@@ -40,7 +40,7 @@ _LEAST_STEPS = 1024
 Source: 1x1 convolutions of 16 to 24 channels take 0.6 to 0.75 of the time of one panel a work-item.
 """
 _FAR_BYTES = 1 << 20
-"""Inputs of an image from which on they are asked for ahead: less comes from a core's own cache.
+"""Bytes of an image's inputs from which they are prefetched: fewer come from a core's own cache.
 
 Source:
     2 cores of a Zen 3, Intel's driver, 3 x 3 of stride 2 over 1.6 to 79 MB of 64 to 256 channels: 0.92 to
@@ -54,7 +54,7 @@ Source:
     time without.
 """
 _LEAST_WALK = 64
-"""Floats of a row of taps that are worth asking for its first lines."""
+"""Floats of a row of taps from which prefetching its first lines pays."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
@@ -72,14 +72,14 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 
 
 def _choose_fetch(op: Conv2d, x: Shape, info: DeviceInfo) -> int:
-    """Return whether the first lines of each row of taps are asked for ahead."""
+    """Return whether the first lines of each row of taps are prefetched."""
     is_known = can_fetch(info) and info.vector_registers <= _MOST_REGISTERS
     is_far = FLOAT_BYTES * prod(x[1:]) >= _FAR_BYTES and op.kernel[0] > 1
     return int(is_known and is_far and op.kernel[1] * x[1] // op.groups >= _LEAST_WALK)
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
-    """Return whether inputs are asked for where they should be."""
+    """Return whether FETCH is as the row would choose it."""
     op = node.op
     assert isinstance(op, Conv2d)
     return parameters["FETCH"] == _choose_fetch(op, graph.shape(node.inputs[0]), info)

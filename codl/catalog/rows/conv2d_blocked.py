@@ -64,7 +64,7 @@ Source:
     take 0.90 to 0.95 of the time of blocks of 128.
 """
 _FETCHED_BYTES = 512 << 10
-"""Weights from which on they are asked for ahead: less lies in a core's own cache."""
+"""Bytes of weights from which they are prefetched: fewer lie in a core's own cache."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:

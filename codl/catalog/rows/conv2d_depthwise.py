@@ -42,7 +42,7 @@ _TAP_CYCLES, _RUN_CYCLES, _ITEM_CYCLES, _LAUNCH_CYCLES = 1.0, 20.0, 500.0, 20_00
 Source: Emerald Rapids, Intel's driver and PoCL: pairs of MobileNetV2 and of ShuffleNet.
 """
 _WEIGHT_CYCLES = 0.35
-"""What a byte of the second one's weights takes longer than in a launch that asks for them ahead.
+"""What a byte of the second one's weights takes longer than in a launch that prefetches them.
 
 Source:
     Zen 4, Intel's driver, both cores, 7 x 7 outputs: 217 us instead of about 125 in two launches from 960
@@ -68,7 +68,7 @@ class _Work:
 
     @property
     def weight_cycles(self) -> float:
-        """What it costs that a unit asks for no weights of the second one ahead."""
+        """What it costs that weights of the second one are not prefetched."""
         return _WEIGHT_CYCLES * FLOAT_BYTES * self.depth * self.outputs
 
     def count_runs_cycles(self, runs: IntArray | int, parameters: Parameters) -> npt.NDArray[np.float64]:

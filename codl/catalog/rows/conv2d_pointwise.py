@@ -16,7 +16,7 @@ from codl.machine import DeviceInfo
 ALLOWED_POINTWISE: Mapping[str, tuple[int, ...]] = {**ALLOWED_TILES, "FETCH": (0, 1)}
 """Allowed values of the parameters."""
 _FETCHED_BYTES = 64 << 10
-"""Weights from which on the next panel is asked for ahead: less comes along with the first tiles."""
+"""Bytes of weights from which the next panel is prefetched: fewer are read by the first tiles."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:

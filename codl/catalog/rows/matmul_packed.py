@@ -29,7 +29,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     rows, columns = shape[-2:]
     depth = graph.shape(node.inputs[0])[-1]
     is_cpu = info.kind is DeviceKind.CPU
-    tile = choose_tile(info, rows=rows, channels=columns, depth=depth, pitch=depth, asks_ahead=not is_cpu)
+    tile = choose_tile(info, rows=rows, channels=columns, depth=depth, pitch=depth, prefetches=not is_cpu)
     return {**tile, "STREAMS": int(_may_stream(tile, info))}
 
 
