@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
-from codl.catalog.spec import Implementation, LaunchBatch, Parameters, Selection
+from codl.catalog.spec import Batches, Implementation, Parameters, Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.regions import Boxes
@@ -74,9 +74,7 @@ def fits_device(selection: Selection, node: Node, graph: Graph, info: DeviceInfo
     )
 
 
-def describe_whole(
-    selection: Selection, node: Node, graph: Graph, info: DeviceInfo
-) -> tuple[LaunchBatch, ...]:
+def describe_whole(selection: Selection, node: Node, graph: Graph, info: DeviceInfo) -> Batches:
     """Return the launches by which a candidate computes a whole node."""
     whole = Boxes.whole(graph.shape(node.output), 1)
     return selection.implementation.describe(node, graph, whole, info, selection.parameters)

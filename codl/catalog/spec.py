@@ -114,8 +114,10 @@ class LaunchBatch:
         return sum(packed.panel_floats for packed in self.packed if packed.panel_floats is not None)
 
 
+Batches = tuple[LaunchBatch, ...]
+"""The launches by which a row computes a node, in order."""
 Parameters = Mapping[str, int]
-Describe = Callable[[Node, Graph, Boxes, DeviceInfo, Parameters], tuple[LaunchBatch, ...]]
+Describe = Callable[[Node, Graph, Boxes, DeviceInfo, Parameters], Batches]
 Accepts = Callable[[Node, Graph, DeviceInfo], Parameters | None]
 Fits = Callable[[Node, Graph, DeviceInfo, Parameters], bool]
 OPERATOR_TOLERANCE = 1e-5

@@ -5,7 +5,7 @@ from itertools import accumulate
 import numpy as np
 
 from codl.catalog.rows.boxes import constants_like, has_rank_up_to, is_plain, share_box
-from codl.catalog.spec import LaunchBatch, Parameters, define_row, kernel_dims, plain_arg
+from codl.catalog.spec import Batches, Parameters, define_row, kernel_dims, plain_arg
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
 from codl.ir.regions import Boxes
@@ -24,9 +24,7 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return {} if kernel_dims(len(graph.shape(node.output)))[3] == (node.op.axis, 1) else None
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     assert isinstance(node.op, Concat)
     axis = node.op.axis
     starts = accumulate((graph.shape(name)[axis] for name in node.inputs), initial=0)
@@ -40,7 +38,7 @@ def _describe(
 
 def _describe_group(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, *, axis: int, parts: tuple[tuple[str, int], ...]
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     """Return the launch that fills what belongs to ``parts``, tensors with their first channel."""
     shape, (last, last_start) = graph.shape(node.output), parts[-1]
     end = last_start + graph.shape(last)[axis]

@@ -17,7 +17,7 @@ from codl.catalog.rows.windows import (
     window_scalars,
 )
 from codl.catalog.spec import (
-    LaunchBatch,
+    Batches,
     PackedArg,
     Parameters,
     busiest_share,
@@ -92,9 +92,7 @@ def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups
     return pack_panels(taps_first, bias[0] if bias else None, groups=groups, nr=nr)
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op = node.op
     assert isinstance(op, Conv2d)
     count, names = out.count, constant_names(node, op)

@@ -7,7 +7,7 @@ from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, count_panels, is_
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps
 from codl.catalog.spec import (
-    LaunchBatch,
+    Batches,
     Parameters,
     busiest_share,
     ceil_div,
@@ -75,9 +75,7 @@ def _count_local(parameters: Parameters, depth: int) -> int:
     return parameters["MR"] * (depth + _ROW_PADDING + parameters["VECTORS"] * parameters["VECTOR"])
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, affine = node.op, find_affine(node, graph)
     assert isinstance(op, Conv2d)
     assert affine is not None

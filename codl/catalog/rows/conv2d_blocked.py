@@ -9,7 +9,7 @@ from codl.catalog.gemm_tile import FEW_REGISTERS, count_panels, is_tile
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import has_constant_weights, launch_windows, pack_taps, window_scalars
 from codl.catalog.spec import (
-    LaunchBatch,
+    Batches,
     Parameters,
     busiest_share,
     can_fetch,
@@ -123,9 +123,7 @@ def _count_local(tiles: IntArray, panels: IntArray, parameters: Parameters) -> I
     return tiles * parameters["MR"] * (parameters["DEPTH"] + _ROW_PADDING + panels * panel)
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op = node.op
     assert isinstance(op, Conv2d)
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)

@@ -19,7 +19,7 @@ from codl.catalog.rows.windows import (
     take_whole,
     window_scalars,
 )
-from codl.catalog.spec import LaunchBatch, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
+from codl.catalog.spec import Batches, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import FUNCTIONS, Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -193,9 +193,7 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
     return is_tile(parameters, info) and is_local
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     found, work = find_widening(node, graph), _describe_work(node, graph)
     assert found is not None
     assert work is not None

@@ -21,7 +21,7 @@ from codl.catalog.rows.windows import (
     take_whole,
     window_scalars,
 )
-from codl.catalog.spec import LaunchBatch, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
+from codl.catalog.spec import Batches, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -197,9 +197,7 @@ def _share(
     return np.take_along_axis(sizes, best, 0)[0], np.take_along_axis(total, best, 0)[0]
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, first = node.op, find_depthwise(node, graph)
     assert isinstance(op, Conv2d)
     assert first is not None

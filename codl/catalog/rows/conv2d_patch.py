@@ -14,7 +14,7 @@ from codl.catalog.rows.windows import (
     pack_taps,
     window_scalars,
 )
-from codl.catalog.spec import LaunchBatch, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
+from codl.catalog.spec import Batches, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes
@@ -37,9 +37,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return choose_tile(info, rows=width, channels=outputs, depth=inputs * prod(op.kernel))
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op = node.op
     assert isinstance(op, Conv2d)
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)

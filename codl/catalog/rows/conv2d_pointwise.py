@@ -7,7 +7,7 @@ from codl.catalog.gemm_tile import ALLOWED_TILES, choose_tile, is_tile
 from codl.catalog.pointwise_items import share_items
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.windows import find_panels, has_constant_weights, launch_windows, pack_taps
-from codl.catalog.spec import LaunchBatch, Parameters, can_fetch, ceil_div, define_row, kernel_box
+from codl.catalog.spec import Batches, Parameters, can_fetch, ceil_div, define_row, kernel_box
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d
 from codl.ir.regions import Boxes
@@ -47,9 +47,7 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
     return parameters["FETCH"] == _choose_fetch(node, graph, info) and is_tile(parameters, info)
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op = node.op
     assert isinstance(op, Conv2d)
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)

@@ -13,8 +13,8 @@ from codl.catalog.gemm_tile import count_panels, list_tiles
 from codl.catalog.rows import conv2d_patch, conv2d_winograd, conv2d_winograd_patch, conv2d_winograd_streamed
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.spec import (
+    Batches,
     Implementation,
-    LaunchBatch,
     Parameters,
     Scalar,
     busiest_share,
@@ -85,7 +85,7 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters, *,
 
 def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters, *, row: Implementation
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     convolution, (values,) = find_halved(node, graph), input_boxes(node, graph, out)
     assert convolution is not None
     result = plain_arg(node.output, graph.shape(node.output))
@@ -183,7 +183,7 @@ def _count_outside(node: Node, graph: Graph) -> int:
 
 def _describe_patch(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters, *, row: Implementation
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     convolution, op, (values,) = find_pooled(node, graph), _pooling(node), input_boxes(node, graph, out)
     assert convolution is not None
     (batch,) = row.describe(convolution, graph, values, info, parameters)

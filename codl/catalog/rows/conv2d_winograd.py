@@ -15,6 +15,7 @@ from codl.catalog.rows.filtering import (
     tile_scalars,
 )
 from codl.catalog.spec import (
+    Batches,
     LaunchBatch,
     PackedArg,
     Parameters,
@@ -67,7 +68,7 @@ def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Paramete
 
 def _describe_fused(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     tiles, depth = cover(out, parameters), sums_of(node, graph, parameters)
     blocks = ceil_div(tiles.count, parameters["MR"])
     item_panels = _share_panels(blocks * tiles.images, tiles.panels, info.units)
@@ -115,7 +116,7 @@ def _share_panels(blocks: IntArray, panels: IntArray, units: int) -> IntArray:
 
 def _describe_staged(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     tiles, depth, mr = cover(out, parameters), sums_of(node, graph, parameters), parameters["MR"]
     points = points_of(parameters["TILE"])
     bands = ceil_div(tiles.count, mr)

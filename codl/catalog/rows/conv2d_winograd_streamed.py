@@ -8,7 +8,7 @@ import numpy as np
 
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, sums_of, tile_scalars
-from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, ceil_div, define_row, spread
+from codl.catalog.spec import Batches, LaunchBatch, PackedArg, Parameters, ceil_div, define_row, spread
 from codl.catalog.winograd_choice import Arrangement, choose_winograd
 from codl.catalog.winograd_streamed import (
     ALLOWED_STREAMED,
@@ -31,9 +31,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return choices[Arrangement.STREAMED] if is_first else None
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     tiles, depth = cover(out, parameters), sums_of(node, graph, parameters)
     mr, nr, points = parameters["MR"], parameters["NR"], points_of(parameters["TILE"])
     bands = ceil_div(tiles.count, mr)

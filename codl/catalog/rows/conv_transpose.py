@@ -8,7 +8,7 @@ import numpy as np
 from codl.catalog.register_tile import ALLOWED_TILES, choose_tile, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.windows import constant_names, find_panels, launch_windows, window_scalars
-from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, ceil_div, define_row, kernel_box, spread
+from codl.catalog.spec import Batches, PackedArg, Parameters, ceil_div, define_row, kernel_box, spread
 from codl.ir.graph import FloatArray, Graph, Node
 from codl.ir.ops import ConvTranspose2d
 from codl.ir.regions import Boxes
@@ -48,9 +48,7 @@ def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups
     return pack_panels(taps_first, bias[0] if bias else None, groups=groups, nr=nr)
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, names, nr = node.op, node.inputs, parameters["NR"]
     assert isinstance(op, ConvTranspose2d)
     x, shape = graph.shape(names[0]), graph.shape(node.output)

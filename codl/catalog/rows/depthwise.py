@@ -9,7 +9,7 @@ from codl.catalog.gemm_tile import pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
 from codl.catalog.spec import (
-    LaunchBatch,
+    Batches,
     PackedArg,
     Parameters,
     busiest_share,
@@ -83,9 +83,7 @@ def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: in
     return pack_panels(filters, bias[0] if bias else None, groups=1, vectors=1, lanes=nr)
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op = node.op
     assert isinstance(op, Conv2d)
     count, nr = out.count, parameters["NR"]

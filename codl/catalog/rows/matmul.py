@@ -7,6 +7,7 @@ from codl.catalog.register_tile import ALLOWED_TILES, choose_tile
 from codl.catalog.rows.boxes import constants_like, moved_bytes
 from codl.catalog.spec import (
     AxisMap,
+    Batches,
     LaunchBatch,
     Parameters,
     TensorArg,
@@ -31,9 +32,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return choose_tile(info.vector_width, rows=rows, channels=columns, depth=depth)
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op = node.op
     assert isinstance(op, MatMul)
     mr, nr, depth = parameters["MR"], parameters["NR"], graph.shape(node.inputs[0])[-1]

@@ -24,8 +24,8 @@ from codl.catalog.rows.boxes import (
     share_lines,
 )
 from codl.catalog.spec import (
+    Batches,
     KernelDims,
-    LaunchBatch,
     Parameters,
     Scalar,
     TensorArg,
@@ -52,9 +52,7 @@ def _accepts_channels(node: Node, graph: Graph, info: DeviceInfo, *, kind: type[
     return lanes_for(info, graph.shape(node.output)[1]) if is_known else None
 
 
-def _describe_rows(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe_rows(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     width = graph.shape(node.inputs[0])[3]
     work = _MOMENT_PASSES * width
     return _describe(
@@ -73,7 +71,7 @@ def _describe_rows(
 
 def _describe_combine(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     op, height = node.op, graph.shape(node.inputs[0])[2]
     assert isinstance(op, CombineMoments)
     work = _MOMENT_PASSES * height
@@ -101,7 +99,7 @@ def _share_pairs(out: Boxes, info: DeviceInfo, *, work: int) -> BoxLaunch:
 
 def _describe_normalize(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     shape = graph.shape(node.output)
     x, factors = node.inputs[:2]
     pair = TensorArg(name=factors, dims=((0, 1), None, (3, 1), (1, 1)), origin=(0, 0, 0, 0))
@@ -127,7 +125,7 @@ def _accepts_layer(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | N
 
 def _describe_layer(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     op, shape = node.op, graph.shape(node.output)
     assert isinstance(op, LayerNorm)
     rank, length = len(shape), shape[op.axis]
@@ -169,7 +167,7 @@ def _accepts_response(node: Node, graph: Graph, info: DeviceInfo) -> Parameters 
 
 def _describe_response(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     op, shape = node.op, graph.shape(node.output)
     assert isinstance(op, LocalResponseNorm)
     dims, origin = channel_dims(len(shape)), (0,) * len(shape)
@@ -210,7 +208,7 @@ def _describe(
     info: DeviceInfo,
     parameters: Parameters,
     work: int,
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     """Return the launch of a kernel that walks the output's boxes with ``work`` steps for each element."""
     return launch.describe(
         entry,

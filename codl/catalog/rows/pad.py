@@ -3,7 +3,7 @@
 import numpy as np
 
 from codl.catalog.rows.boxes import constants_like, has_rank_up_to, is_plain, moved_bytes, share_box
-from codl.catalog.spec import LaunchBatch, Parameters, Scalar, define_row, kernel_dims, plain_arg
+from codl.catalog.spec import Batches, Parameters, Scalar, define_row, kernel_dims, plain_arg
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Pad, PadMode
 from codl.ir.regions import Boxes
@@ -20,9 +20,7 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return {} if is_known else None
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, x, shape = node.op, graph.shape(node.inputs[0]), graph.shape(node.output)
     assert isinstance(op, Pad)
     dims = kernel_dims(len(shape))

@@ -19,7 +19,7 @@ from codl.catalog.images import (
 from codl.catalog.rows.boxes import constants_like, has_residual, is_plain, moved_bytes
 from codl.catalog.rows.pointwise import BINARY_CODES
 from codl.catalog.rows.windows import box_scalars, window_scalars
-from codl.catalog.spec import LaunchBatch, Parameters, define_row, kernel_box, spread
+from codl.catalog.spec import Batches, LaunchBatch, Parameters, define_row, kernel_box, spread
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Binary, Pool2d, PoolKind, Unary
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -49,9 +49,7 @@ def _accept_binary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | N
     return {"GROUP": choose_group(info)}
 
 
-def _describe_pool(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe_pool(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, (_, _, height, width) = node.op, graph.shape(node.inputs[0])
     assert isinstance(op, Pool2d)
     top, left, bottom, right = op.pads
@@ -76,7 +74,7 @@ def _describe_pool(
 
 def _describe_unary(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     scalars = epilogue_scalars(node.epilogue, out.count)
     return _describe(
         node, graph, out, info, parameters, entry=UNARY, operands=node.inputs[:1], scalars=scalars
@@ -85,7 +83,7 @@ def _describe_unary(
 
 def _describe_binary(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     assert isinstance(node.op, Binary)
     function = constants_like(out, function=BINARY_CODES[node.op.kind])
     scalars = {**function, **epilogue_scalars(node.epilogue, out.count)}
@@ -104,7 +102,7 @@ def _describe(
     operands: Sequence[str],
     scalars: Mapping[str, Any],
     work: IntArray | int = 1,
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     """Return moves and kernel of one work-item a texel."""
     shape, extent = graph.shape(node.output), out.extent
     needs = dict(zip(node.inputs, input_boxes(node, graph, out), strict=True))

@@ -18,7 +18,7 @@ from codl.catalog.rows.boxes import (
     share_box,
 )
 from codl.catalog.spec import (
-    LaunchBatch,
+    Batches,
     PackedArg,
     Parameters,
     TensorArg,
@@ -47,7 +47,7 @@ def _accepts_unary(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | N
 
 def _describe_unary(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     shape = graph.shape(node.output)
     return share_box(out, kernel_dims(len(shape)), info).describe(
         UNARY,
@@ -78,7 +78,7 @@ def _line_length(shape: Shape, values: int) -> int:
 
 def _describe_binary(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     assert isinstance(node.op, Binary)
     shape = graph.shape(node.output)
     operands = [broadcast_arg(name, graph.shape(name), len(shape)) for name in node.inputs[:2]]
@@ -107,7 +107,7 @@ def _accepts_affine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | 
 
 def _describe_affine(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     shape = graph.shape(node.output)
     dims, origin = channel_dims(len(shape)), (0,) * len(shape)
     return share_box(out, dims, info).describe(

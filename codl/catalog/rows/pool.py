@@ -3,7 +3,7 @@
 import numpy as np
 
 from codl.catalog.rows.boxes import LANES, constants_like, is_plain, lanes_for, moved_bytes, share_box
-from codl.catalog.spec import LaunchBatch, Parameters, define_row, kernel_dims, plain_arg
+from codl.catalog.spec import Batches, Parameters, define_row, kernel_dims, plain_arg
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import Pool2d, PoolKind
 from codl.ir.regions import Boxes
@@ -18,9 +18,7 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return {**lanes_for(info, graph.shape(node.output)[1]), "AVERAGE": int(node.op.kind is PoolKind.AVERAGE)}
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, x, shape = node.op, graph.shape(node.inputs[0]), graph.shape(node.output)
     assert isinstance(op, Pool2d)
     top, left, bottom, right = op.pads

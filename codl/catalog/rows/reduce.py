@@ -15,15 +15,7 @@ from codl.catalog.rows.boxes import (
     moved_bytes,
     share_box,
 )
-from codl.catalog.spec import (
-    KernelDims,
-    LaunchBatch,
-    Parameters,
-    TensorArg,
-    define_row,
-    kernel_dims,
-    plain_arg,
-)
+from codl.catalog.spec import Batches, KernelDims, Parameters, TensorArg, define_row, kernel_dims, plain_arg
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import CombineRows, ReduceMean, RowSum
 from codl.ir.regions import Boxes
@@ -40,9 +32,7 @@ def _accepts_sum(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | Non
     return lanes_for(info, graph.shape(node.output)[1])
 
 
-def _describe_sum(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe_sum(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     x = graph.shape(node.inputs[0])
     if isinstance(node.op, CombineRows):
         dims, length, scale = _OVER_ROWS, x[2], node.op.scale
@@ -70,9 +60,7 @@ def _accepts_mean(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | No
     return lanes_for(info, innermost_length(graph.shape(node.inputs[0])))
 
 
-def _describe_mean(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe_mean(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, x = node.op, graph.shape(node.inputs[0])
     assert isinstance(op, ReduceMean)
     dims = kernel_dims(len(x))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from codl.catalog.rows.boxes import BoxLaunch, box_in, constants_like, is_plain
-from codl.catalog.spec import KernelDims, LaunchBatch, Parameters, Scalar, TensorArg, define_row
+from codl.catalog.spec import Batches, KernelDims, Parameters, Scalar, TensorArg, define_row
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Reshape
 from codl.ir.regions import Boxes
@@ -46,9 +46,7 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return {} if can_reshape(node, graph) else None
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     tensors = reshape_args(node, graph)
     moved, scalars = out.size * FLOAT_BYTES, reshape_scalars(node, graph, out)
     launch = _share_blocks(out, tensors[0].dims)

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from codl.catalog.rows.boxes import LANES, constants_like, is_plain, lanes_for, moved_bytes, share_box
-from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, define_row, kernel_dims, plain_arg
+from codl.catalog.spec import Batches, PackedArg, Parameters, define_row, kernel_dims, plain_arg
 from codl.ir.graph import FloatArray, Graph, Node, Shape
 from codl.ir.ops import Resize2d, ResizeMode
 from codl.ir.ops.resizing import MOST_POSITIONS, find_taps
@@ -38,9 +38,7 @@ def _pack_taps(
     return np.array([table], np.float32)
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, x, shape = node.op, graph.shape(node.inputs[0]), graph.shape(node.output)
     assert isinstance(op, Resize2d)
     is_linear = op.mode is ResizeMode.LINEAR

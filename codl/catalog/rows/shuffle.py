@@ -1,7 +1,7 @@
 """The row for channel shuffles of the usual numbers of groups; others are copies of boxes."""
 
 from codl.catalog.rows.boxes import constants_like, is_plain, share_box
-from codl.catalog.spec import LaunchBatch, Parameters, define_row, kernel_dims, plain_arg
+from codl.catalog.spec import Batches, Parameters, define_row, kernel_dims, plain_arg
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import ChannelShuffle
 from codl.ir.regions import Boxes
@@ -20,9 +20,7 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     return {"GROUPS": op.groups} if op.groups in _GROUPS else None
 
 
-def _describe(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     shape, moved = graph.shape(node.output), out.size * FLOAT_BYTES
     return share_box(out, kernel_dims(4), info).describe(
         SHUFFLE,

@@ -18,7 +18,7 @@ from codl.catalog.rows.boxes import (
     share_columns,
     share_lines,
 )
-from codl.catalog.spec import KernelDims, LaunchBatch, Parameters, TensorArg, define_row, kernel_dims
+from codl.catalog.spec import Batches, KernelDims, Parameters, TensorArg, define_row, kernel_dims
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Softmax
 from codl.ir.regions import Boxes
@@ -40,9 +40,7 @@ def _accepts(node: Node, graph: Graph, info: DeviceInfo, *, innermost: bool) -> 
     return lanes_for(info, innermost_length(shape))
 
 
-def _describe_rows(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+def _describe_rows(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     """Every row is summed over its whole length, so no row is shared between work-items."""
     assert isinstance(node.op, Softmax)
     shape = graph.shape(node.output)
@@ -53,7 +51,7 @@ def _describe_rows(
 
 def _describe_columns(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     """Kernel dimension w walks along the axis; a work-item takes it whole."""
     assert isinstance(node.op, Softmax)
     shape, axis = graph.shape(node.output), node.op.axis
@@ -72,7 +70,7 @@ def _describe(
     entry: str,
     dims: KernelDims,
     launch: BoxLaunch,
-) -> tuple[LaunchBatch, ...]:
+) -> Batches:
     assert isinstance(node.op, Softmax)
     shape, moved = graph.shape(node.output), moved_bytes(node, graph, out)
     origin = (0,) * len(shape)
