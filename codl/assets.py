@@ -66,7 +66,7 @@ def cache_dir() -> Path:
 
 
 def find_scratch_folder(room_bytes: int) -> Path | None:
-    """Return a folder for files that go with the process, with room for so many bytes; None without one."""
+    """Return a folder for temporary files, with room for so many bytes; None without one."""
     try:
         usual = [Path(tempfile.gettempdir())]
     except OSError:  # none of the usual ones can be written
@@ -81,7 +81,7 @@ def has_room(folder: Path, room_bytes: int = 0, *, is_tried: bool = True) -> boo
     Args:
         folder: Where.
         room_bytes: Free space on its disk.
-        is_tried: Whether to write a file, as limits of a user's own are seen by that alone.
+        is_tried: Whether to write a file: only that shows a user's own quota.
     """
     try:
         if is_tried:
@@ -98,8 +98,7 @@ def has_room(folder: Path, room_bytes: int = 0, *, is_tried: bool = True) -> boo
 def digest_code(*rooms: str) -> str:
     """Return a SHA-256 over codl's version and the Python sources of some of its rooms.
 
-    What is derived by code and kept between processes is kept under this, so that no change of the code meets
-    what an older one made.
+    Caches of derived data have it in their keys, so that changed code never reads what older code wrote.
 
     Args:
         rooms: Folders of the package, such as `frontend`.

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used: a program waits for no more than that."""
+"""Names of a package that are imported when they are first used: programs wait only for what they use."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

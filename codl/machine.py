@@ -61,14 +61,14 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """The highest rates that a device was seen to reach, all of its units together, in a quiet minute."""
+    """The highest rates that a device was seen to reach, all of its units together, without other load."""
 
     flops: Mapping[int, float]
     """Floating-point operations a second in multiply-adds, by lanes of the vectors."""
     bandwidth: tuple[tuple[int, float], ...]
     """(bytes that are walked again and again, bytes a second), rising footprints."""
     reference_seconds: Mapping[str, float]
-    """What each reference kernel took in that minute."""
+    """What each reference kernel took then, in seconds."""
 
     def find_bandwidth(self, footprint: float) -> float:
         """Return the bytes a second that no kernel over this many bytes can pass."""

@@ -119,7 +119,7 @@ def count_uses(layers: Iterable[tuple[str, Layer]]) -> tuple[Layer, ...]:
 
 
 def list_before(node: Node, graph: Graph, count: int) -> tuple[Node, ...] | None:
-    """Return so many nodes before one, each the first input of the next, in order; None without them."""
+    """Return the ``count`` nodes before one, each the first input of the next; None if there are fewer."""
     found: list[Node] = []
     while len(found) < count:
         last = found[0] if found else node

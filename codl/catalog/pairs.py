@@ -13,9 +13,9 @@ from codl.machine import DeviceInfo
 def list_pairs(
     node: Node, graph: Graph, info: DeviceInfo, rows: Sequence[Implementation] = PAIRS
 ) -> Iterator[tuple[int, Selection]]:
-    """Yield how many nodes before one are computed in its launch, and by what, the preferred way first.
+    """Yield how many nodes before one a row computes in its launch, and the selection, the preferred first.
 
-    A device that walks a tape computes one node after the other.
+    There are none on devices that walk a tape: these compute one node after the other.
     """
     for row in rows if not takes_groups(info) else ():
         parameters = row.accepts(node, graph, info)
@@ -26,7 +26,7 @@ def list_pairs(
 def list_pair_layers(
     networks: Iterable[tuple[str, Graph]], devices: Sequence[DeviceInfo]
 ) -> tuple[Layer, ...]:
-    """Return what some device computes in one launch, each distinct one with how often networks have it.
+    """Return the distinct layers of several nodes that a device computes in one launch, with their uses.
 
     Args:
         networks: Names and networks.

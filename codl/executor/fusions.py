@@ -22,7 +22,7 @@ def find_fusions(
     devices: Sequence[DeviceInfo],
     rows: Sequence[Implementation] = PAIRS,
 ) -> dict[Launch, tuple[tuple[Launch, ...], Selection]]:
-    """Return what becomes one launch: by the last node's launch those before it, and what computes all.
+    """Return what becomes one launch: the last node's launch -> those before it, and the selection for all.
 
     Without facts of devices there are none.
     """
