@@ -10,7 +10,7 @@ import numpy.typing as npt
 from codl.catalog.register_tile import pack_panels
 from codl.catalog.spec import Parameters, can_fetch, ceil_div, kernel_box
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
-from codl.ir.ops import Conv2d
+from codl.ir.ops import Conv2d, Pair
 from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo
 
@@ -139,11 +139,6 @@ def fits_node(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters
     return is_on_grid and is_known and is_whole and parameters["NR"] <= _MOST_VECTORS * lanes
 
 
-def fits_fused(depth: int, parameters: Parameters, info: DeviceInfo) -> bool:
-    """Return whether local memory holds the inputs and products of a work-item's tiles."""
-    return fits_local(depth, parameters, most_local_bytes(info))
-
-
 def most_local_bytes(info: DeviceInfo) -> int:
     """Return the local memory that a work-group may take."""
     return min(info.local_memory_bytes, _CACHE_BYTES)
@@ -180,24 +175,25 @@ def filter_transform(tile: int) -> npt.NDArray[np.float64]:
 
 
 def pack_filters(
-    weight: FloatArray,
-    bias: FloatArray | None,
+    constants: Mapping[str, FloatArray],
     *,
+    names: tuple[str, ...],
     tile: int,
     nr: int,
     inputs: int,
-    stride: tuple[int, int] = (1, 1),
+    stride: Pair = (1, 1),
 ) -> FloatArray:
     """Return [ceil(OC / nr), 1 + points * depth, nr]: the bias, then the filters of each point, part by part.
 
     Args:
-        weight: [OC, IC, KH, KW]; filled up with zeros to whole parts.
-        bias: [OC]; zeros when absent.
+        constants: By name.
+        names: Of a weight [OC, IC, KH, KW], filled up with zeros to whole parts, and perhaps of a bias [OC].
         tile: Outputs along each side of a tile.
         nr: Output channels of a panel.
-        inputs: Input channels, those that ``weight`` lacks filled up with zeros.
+        inputs: Input channels, those that the weight lacks filled up with zeros.
         stride: Of the window; taps of one phase, every stride-th one, are parts of their own.
     """
+    weight, *bias = (constants[name] for name in names)
     outputs, channels, *kernel = weight.shape
     part, (down, right) = part_of(tile), stride
     sides = ((0, -side % (part * step)) for side, step in zip(kernel, stride, strict=True))
@@ -205,4 +201,5 @@ def pack_filters(
     parts = whole.reshape(*whole.shape[:2], -1, part, down, whole.shape[3] // (part * right), part, right)
     matrix = filter_transform(tile)
     points = np.einsum("ia,ocyapxbq,jb->oijypxqc", matrix, parts, matrix, optimize=True)
-    return pack_panels(points.astype(np.float32).reshape(outputs, -1), bias, groups=1, nr=nr)
+    filters = points.astype(np.float32).reshape(outputs, -1)
+    return pack_panels(filters, bias[0] if bias else None, groups=1, nr=nr)

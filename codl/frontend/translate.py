@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from codl.frontend.draft import Draft
+from codl.frontend import activations, linear, normalization, pooling, resizing, shaping
+from codl.frontend.draft import Draft, Translations
 from codl.frontend.host import arrange
 from codl.frontend.initializers import read_array
 from codl.frontend.onnx_node import NoKernelError, OnnxNode
-from codl.frontend.operators import TRANSLATIONS
 from codl.frontend.reader import NEWEST_OPSET, OLDEST_OPSET, find_opset
 from codl.frontend.runtime_types import complete
 from codl.frontend.shapes import infer_shapes
@@ -14,6 +14,16 @@ from codl.frontend.shuffles import Shuffle, find_shuffles
 from codl.ir.graph import Graph
 from codl.ir.ops import ChannelShuffle
 from codl.limits import DEFAULT_LIMITS, Limits
+
+TRANSLATIONS: Translations = {
+    **activations.TRANSLATIONS,
+    **linear.TRANSLATIONS,
+    **normalization.TRANSLATIONS,
+    **pooling.TRANSLATIONS,
+    **resizing.TRANSLATIONS,
+    **shaping.TRANSLATIONS,
+}
+"""ONNX operator -> its translation."""
 
 
 def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Graph:

@@ -10,7 +10,7 @@ import pytest
 
 from codl.errors import CodlError
 from codl.frontend import load_graph
-from codl.frontend.operators import TRANSLATIONS
+from codl.frontend.translate import TRANSLATIONS
 from tests.frontend.lies import CASES, LIES
 from tests.frontend.onnx_models import open_onnxruntime
 from tests.graph_reference import evaluate

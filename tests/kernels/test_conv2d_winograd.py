@@ -11,7 +11,7 @@ from codl.catalog.choose import choose
 from codl.catalog.rows import conv2d_winograd, conv2d_winograd_streamed
 from codl.catalog.spec import Implementation, Parameters, Selection
 from codl.catalog.winograd_streamed import most_tiles, pack_taps, share_tiles
-from codl.catalog.winograd_tile import depth_of, fits_fused, most_local_bytes
+from codl.catalog.winograd_tile import depth_of, fits_local, most_local_bytes
 from codl.devices.opencl import Device
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph
 from codl.ir.ops import Conv2d, Epilogue
@@ -97,7 +97,7 @@ def test_agrees_with_onnx_runtime_and_cuts_keep_bits(
     graph, feeds, reference = build(replace(case, tile=(3, 3)) if tile == 3 else case)
     selection = select(row, TILE=tile)
     depth = depth_of(graph.nodes[0], graph, tile=tile, lanes=SMALL["VECTOR"])
-    if row is FUSED and not fits_fused(depth, selection.parameters, device.info):
+    if row is FUSED and not fits_local(depth, selection.parameters, most_local_bytes(device.info)):
         pytest.skip(f"{device.info.name} has too little local memory")
     if row is STREAMED and (tile == 3 or max(case.kernel) > 3 or not has_room(device, selection)):
         pytest.skip("windows of up to 3 x 3 in tiles of 2 and 4, where local memory holds their products")

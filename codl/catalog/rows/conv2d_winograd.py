@@ -10,7 +10,6 @@ from codl.catalog.rows.filtering import (
     box_scalars,
     list_operands,
     names_of,
-    pack_points,
     sums_of,
     tile_scalars,
 )
@@ -32,10 +31,12 @@ from codl.catalog.winograd_tile import (
     STEP_PADDING,
     Tiles,
     cover,
-    fits_fused,
+    fits_local,
     fits_node,
     fused_floats,
     inputs_of,
+    most_local_bytes,
+    pack_filters,
     points_of,
     staged_floats,
     taps_of,
@@ -63,7 +64,7 @@ def _accept_staged(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | N
 
 def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     is_tiled = fits_node(node, graph, info, parameters)
-    return is_tiled and fits_fused(sums_of(node, graph, parameters), parameters, info)
+    return is_tiled and fits_local(sums_of(node, graph, parameters), parameters, most_local_bytes(info))
 
 
 def _describe_fused(
@@ -214,7 +215,7 @@ def _common(node: Node, graph: Graph, tiles: Tiles, parameters: Parameters) -> d
     inputs = inputs_of(node, graph, parameters["VECTOR"])
     packed = PackedArg(
         key=f"{names!r}/winograd{tile}/nr{nr}/ic{inputs}",
-        pack=partial(pack_points, names=names, tile=tile, nr=nr, inputs=inputs),
+        pack=partial(pack_filters, names=names, tile=tile, nr=nr, inputs=inputs),
         panel_floats=nr * (1 + points_of(tile) * sums_of(node, graph, parameters)),
     )
     return list_operands(node, graph, tiles, packed)

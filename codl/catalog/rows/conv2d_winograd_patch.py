@@ -7,7 +7,7 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.gemm_tile import FEW_REGISTERS
 from codl.catalog.rows.boxes import constants_like
-from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, pack_points
+from codl.catalog.rows.filtering import box_scalars, list_operands, names_of
 from codl.catalog.rows.windows import has_constant_weights, is_narrow, window_scalars
 from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, busiest_share, ceil_div, define_row, spread
 from codl.catalog.winograd_tile import (
@@ -17,6 +17,7 @@ from codl.catalog.winograd_tile import (
     count_parts,
     cover,
     most_local_bytes,
+    pack_filters,
     part_of,
     points_of,
     taps_of,
@@ -135,7 +136,7 @@ def _describe(
         tiles,
         PackedArg(
             key=f"{names!r}/phases{tile}/nr{nr}/stride{op.stride[0]}x{op.stride[1]}",
-            pack=partial(pack_points, names=names, tile=tile, nr=nr, inputs=channels, stride=op.stride),
+            pack=partial(pack_filters, names=names, tile=tile, nr=nr, inputs=channels, stride=op.stride),
             panel_floats=panel,
         ),
         zeros=0,

@@ -1,6 +1,5 @@
 """What launches of minimal filtering take, however they are arranged: operands, boxes, tiles."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,9 @@ import numpy as np
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.rows import windows
 from codl.catalog.spec import PackedArg, Parameters, Scalar, plain_arg
-from codl.catalog.winograd_tile import Tiles, depth_of, pack_filters
-from codl.ir.graph import FloatArray, Graph, Node
-from codl.ir.ops import Conv2d, Pair
+from codl.catalog.winograd_tile import Tiles, depth_of
+from codl.ir.graph import Graph, Node
+from codl.ir.ops import Conv2d
 
 
 def list_operands(
@@ -38,20 +37,6 @@ def names_of(node: Node) -> tuple[str, ...]:
     """Return the names of a convolution's constants: its weight and its bias, if it has one."""
     assert isinstance(node.op, Conv2d)
     return windows.constant_names(node, node.op)
-
-
-def pack_points(
-    constants: Mapping[str, FloatArray],
-    *,
-    names: tuple[str, ...],
-    tile: int,
-    nr: int,
-    inputs: int,
-    stride: Pair = (1, 1),
-) -> FloatArray:
-    """Return the packed filters and bias of these names; other arguments as in `pack_filters`."""
-    weight, *bias = (constants[name] for name in names)
-    return pack_filters(weight, bias[0] if bias else None, tile=tile, nr=nr, inputs=inputs, stride=stride)
 
 
 def sums_of(node: Node, graph: Graph, parameters: Parameters) -> int:
