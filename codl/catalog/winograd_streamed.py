@@ -93,15 +93,19 @@ def share_tiles(
     return item_bands[places] * height, items[places]
 
 
-def pack_taps(weight: FloatArray, bias: FloatArray | None, *, nr: int, inputs: int) -> FloatArray:
+def pack_taps(
+    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int, inputs: int
+) -> FloatArray:
     """Return [ceil(OC / nr), 1 + inputs * 9, nr]: the bias, then the taps of each channel.
 
     Args:
-        weight: [OC, IC, KH, KW], windows of up to 3 x 3; filled up with zeros to 3 x 3.
-        bias: [OC]; zeros when absent.
+        constants: By name.
+        names: Of a weight [OC, IC, KH, KW], filled up with zeros to 3 x 3, and perhaps of a bias [OC].
         nr: Output channels of a panel.
-        inputs: Input channels, those that ``weight`` lacks filled up with zeros.
+        inputs: Input channels, those that the weight lacks filled up with zeros.
     """
+    weight, *bias = (constants[name] for name in names)
     outputs, channels, *kernel = weight.shape
     padding = [(0, 0), (0, inputs - channels), *((0, KERNEL - side) for side in kernel)]
-    return pack_panels(np.pad(weight, padding).reshape(outputs, -1), bias, groups=1, nr=nr)
+    taps = np.pad(weight, padding).reshape(outputs, -1)
+    return pack_panels(taps, bias[0] if bias else None, groups=1, nr=nr)

@@ -252,7 +252,8 @@ def test_candidates_of_streamed_filters_fit_local_memory() -> None:
 
 def test_taps_lie_channel_by_channel() -> None:
     weight = np.arange(3 * 2 * 2 * 3, dtype=np.float32).reshape(3, 2, 2, 3)
-    packed = pack_taps(weight, np.array([7, 8, 9], np.float32), nr=2, inputs=4)
+    constants = {"w": weight, "b": np.array([7, 8, 9], np.float32)}
+    packed = pack_taps(constants, names=("w", "b"), nr=2, inputs=4)
     assert packed.shape == (2, 1 + 4 * 9, 2)
     np.testing.assert_array_equal(packed[:, 0], [[7, 8], [9, 0]])
     taps = packed[:, 1:].reshape(2, 4, 3, 3, 2)

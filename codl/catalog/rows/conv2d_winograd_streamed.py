@@ -1,6 +1,5 @@
 """Convolutions of stride 1 by minimal filtering whose filters are transformed when they are read."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from codl.catalog.winograd_streamed import (
     share_tiles,
 )
 from codl.catalog.winograd_tile import cover, inputs_of, most_local_bytes, points_of, taps_of
-from codl.ir.graph import FLOAT_BYTES, FloatArray, Graph, Node
+from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
 
@@ -106,16 +105,9 @@ def _pack(node: Node, graph: Graph, parameters: Parameters, panel_floats: int) -
     names, nr, inputs = names_of(node), parameters["NR"], inputs_of(node, graph, parameters["VECTOR"])
     return PackedArg(
         key=f"{names!r}/taps/nr{nr}/ic{inputs}",
-        pack=partial(_pack_constants, names=names, nr=nr, inputs=inputs),
+        pack=partial(pack_taps, names=names, nr=nr, inputs=inputs),
         panel_floats=panel_floats,
     )
-
-
-def _pack_constants(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], nr: int, inputs: int
-) -> FloatArray:
-    weight, *bias = (constants[name] for name in names)
-    return pack_taps(weight, bias[0] if bias else None, nr=nr, inputs=inputs)
 
 
 IMPLEMENTATIONS = (

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from codl.catalog.gemm_tile import pack_panels
+from codl.catalog.gemm_tile import choose_lanes, pack_panels
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
 from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
 from codl.catalog.spec import (
@@ -48,9 +48,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
 
 
 def _choose_lanes(info: DeviceInfo, channels: int) -> int:
-    lanes = max(4, min(16, info.vector_width))
-    while lanes > 4 and channels < lanes:
-        lanes //= 2
+    lanes = choose_lanes(info, channels)
     is_half_a_line = info.kind is DeviceKind.CPU and lanes == info.vector_width == _LINE // 2
     halves, lines = -(-channels // lanes), -(-channels // _LINE)
     return _LINE if is_half_a_line and channels >= _LINE and _LINE_SHARE * 2 * lines <= halves else lanes
