@@ -28,13 +28,7 @@ def check_planned_bytes(graph: Graph, planned: int, *, most_bytes: int) -> None:
 class Placement:
     """Answers where a device writes and reads each tensor.
 
-    Args:
-        graph: The network.
-        schedule: What a run does.
-        devices: The plan's devices, in its order.
-        arrangement: How they share memory.
-        taken_over: Launch -> earlier ones that it does the work of.
-        most_bytes: No more is allocated.
+    Launches that are ``taken_over`` are part of later ones; at most ``most_bytes`` are allocated.
 
     Raises:
         ModelError: All activations together need more.
