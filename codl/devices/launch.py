@@ -94,10 +94,8 @@ def bind_launch(
         args += [find_panels(packed, begin, end) for packed in batch.packed]
     if batch.zeros:
         args.append(device.zeros(batch.zeros) if zeros is None else zeros)
-    scratch_position = None
-    if batch.scratch is not None:
-        scratch_position = len(args)
-        args.append(scratch)
+    scratch_position = None if batch.scratch is None else len(args)
+    args += [] if batch.scratch is None else [scratch]
     if batch.arrivals is not None:
         args.append(device.arrivals(int(batch.arrivals[0])))
     if batch.local is not None:

@@ -111,11 +111,7 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
             "panels": panels,
             "item_tiles": item_tiles,
             **constants_like(
-                out,
-                group_outputs=shape[1],
-                inputs=depth,
-                stride_h=op.stride[0],
-                stride_w=op.stride[1],
+                out, group_outputs=shape[1], inputs=depth, stride_h=op.stride[0], stride_w=op.stride[1]
             ),
             **activation_scalars("map", affine.epilogue, out.count),
         },

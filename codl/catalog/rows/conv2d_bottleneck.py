@@ -9,17 +9,18 @@ import numpy.typing as npt
 
 from codl.catalog.epilogue import activation_scalars
 from codl.catalog.gemm_tile import Tiles, choose_lanes, count_panels, is_tile, list_tiles
-from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.boxes import box_in, constants_like
 from codl.catalog.rows.conv2d_depthwise import ALLOWED_RUNS, find_depthwise, is_pointwise
 from codl.catalog.rows.depthwise import HEIGHTS, choose_height, pack_filters
 from codl.catalog.rows.windows import (
+    find_panels,
     has_constant_weights,
     launch_windows,
     pack_taps,
     take_whole,
     window_scalars,
 )
-from codl.catalog.spec import Batches, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
+from codl.catalog.spec import Batches, Parameters, busiest_share, ceil_div, define_row, kernel_dims, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import FUNCTIONS, Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -137,22 +138,13 @@ def _choose(
     Two launches are taken to share their work evenly among all units.
     """
     images, rows, columns = image
-    best, apart, one = None, np.inf, np.array([1])
+    best, apart, box = None, np.inf, np.array(image)[:, None]
     between = images * prod(work.image)
     for index, (tile, first, last) in enumerate(
         zip(tiles.parameters, *work.count_tile_cycles(tiles), strict=True)
     ):
         parameters = {"RUN": run, **tile}
-        _, (total,) = _share(
-            one * rows,
-            one * columns,
-            one * images,
-            parameters,
-            work=work,
-            tiles=tiles,
-            index=index,
-            units=units,
-        )
+        _, (total,) = _share(box, parameters, work=work, tiles=tiles, index=index, units=units)
         if best is None or total < best[0]:
             best = total, parameters
         both = -(-between // tile["MR"]) * first + -(-images * rows * columns // tile["MR"]) * last
@@ -164,9 +156,7 @@ def _choose(
 
 
 def _share(
-    rows: IntArray,
-    columns: IntArray,
-    images: IntArray,
+    box: IntArray,
     parameters: Parameters,
     *,
     work: _Work,
@@ -174,7 +164,11 @@ def _share(
     index: int,
     units: int,
 ) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Return the rows of a work-item and the cycles of the busiest unit, each [count]."""
+    """Return the rows of a work-item and the cycles of the busiest unit, each [count].
+
+    The box is images, rows and columns, [3, count].
+    """
+    images, rows, columns = box
     first, last = (float(cycles[index]) for cycles in work.count_tile_cycles(tiles))
     sizes = np.minimum(np.array(_ITEM_ROWS)[:, None], rows[None])
     wide_tiles = ceil_div(work.count_wide(1, columns), parameters["MR"])
@@ -201,21 +195,11 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
     assert isinstance(second.op, Conv2d)
     shape, lanes = graph.shape(node.output), parameters["VECTOR"]
     panel = parameters["VECTORS"] * lanes
-    begin, end = kernel_box(out)
-    extent = end - begin
-    panel_begin = begin[:, 3] // panel
-    panels = np.minimum(ceil_div(end[:, 3], panel), count_panels(shape[1], parameters)) - panel_begin
+    panel_begin, panel_end, _ = find_panels(out, shape[1], panel)
+    panels, (_, extent) = panel_end - panel_begin, box_in(out, kernel_dims(4))
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
-    item_rows, _ = _share(
-        extent[:, 1],
-        extent[:, 2],
-        extent[:, 0],
-        parameters,
-        work=work,
-        tiles=tiles,
-        index=tiles.find(parameters),
-        units=info.units,
-    )
+    index = tiles.find(parameters)
+    item_rows, _ = _share(extent[:, :3].T, parameters, work=work, tiles=tiles, index=index, units=info.units)
     global_size = np.stack([ceil_div(extent[:, 1], item_rows), np.ones_like(panels), extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
     (between,) = input_boxes(node, graph, out)[:1]
@@ -223,11 +207,8 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
     read = input_boxes(first, graph, wide)[0].size
     row_tiles = ceil_div(extent[:, 2], parameters["MR"])
     wide_tiles = ceil_div(work.count_wide(1, extent[:, 2]), parameters["MR"])
-    wide_rows = work.count_wide(0, item_rows)
     wide_panels = count_panels(work.channels, parameters)
-    steps = (
-        item_rows * row_tiles * panels * work.channels + wide_rows * wide_tiles * wide_panels * work.inputs
-    )
+    wide_steps = work.count_wide(0, item_rows) * wide_tiles * wide_panels * work.inputs
     return launch_windows(
         node,
         graph,
@@ -238,7 +219,7 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
             take_whole(pack_taps(first, graph, parameters), wide_panels),
             take_whole(pack_filters(second, second.op, lanes), -(-work.channels // lanes)),
         ),
-        panels=(panel_begin, panel_begin + panels),
+        panels=(panel_begin, panel_end),
         scalars={
             "panels": panels,
             "item_rows": item_rows,
@@ -257,14 +238,12 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
             units=info.units,
         ),
         units={
-            "steps": items * steps,
+            "steps": items * (item_rows * row_tiles * panels * work.channels + wide_steps),
             "tiles": items * item_rows * row_tiles * panels,
             "taps": items * item_rows * extent[:, 2] * -(-work.channels // lanes) * prod(work.kernel),
             "walks": items,
         },
-        flops=2 * work.channels * out.size
-        + 2 * prod(work.kernel) * between.size
-        + 2 * work.inputs * wide.size,
+        flops=2 * (work.channels * out.size + prod(work.kernel) * between.size + work.inputs * wide.size),
     )
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from codl.catalog.epilogue import activation_scalars
 from codl.catalog.gemm_tile import ALLOWED_TILES, Tiles, choose_lanes, list_tiles
-from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.boxes import box_in, constants_like
 from codl.catalog.rows.depthwise import HEIGHTS, choose_height, pack_filters
 from codl.catalog.rows.windows import (
     find_panels,
@@ -21,7 +21,7 @@ from codl.catalog.rows.windows import (
     take_whole,
     window_scalars,
 )
-from codl.catalog.spec import Batches, Parameters, busiest_share, ceil_div, define_row, kernel_box, spread
+from codl.catalog.spec import Batches, Parameters, busiest_share, ceil_div, define_row, kernel_dims, spread
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Conv2d, ResidualOrder
 from codl.ir.regions import Boxes, IntArray, input_boxes
@@ -141,13 +141,10 @@ def _choose(
     images, rows, columns = image
     pixels = images * rows * columns
     tile_cycles = work.count_tile_cycles(tiles)
-    best, apart = None, np.inf
+    best, apart, box = None, np.inf, np.array(image)[:, None]
     for tile, cycles in zip(tiles.parameters, tile_cycles, strict=True):
         parameters = {"RUN": run, **tile}
-        count, one = np.array([rows]), np.array([1])
-        _, (total,) = _share(
-            count, columns * one, images * one, parameters, work=work, cycles=float(cycles), units=units
-        )
+        _, (total,) = _share(box, parameters, work=work, cycles=float(cycles), units=units)
         if best is None or total < best[0]:
             best = total, parameters
         runs = work.count_runs_cycles(images * rows * -(-columns // run), parameters)
@@ -157,9 +154,7 @@ def _choose(
 
 
 def _share(
-    rows: IntArray,
-    columns: IntArray,
-    images: IntArray,
+    box: IntArray,
     parameters: Parameters,
     *,
     work: _Work,
@@ -169,14 +164,13 @@ def _share(
     """Return the pixels of a work-item and the cycles of the busiest unit, each [count].
 
     Args:
-        rows: [count] Rows of each candidate.
-        columns: [count] Pixels of a row.
-        images: [count] Its images.
+        box: [3, count] Images, rows and columns of each candidate.
         parameters: Those of the kernel.
         work: What both convolutions compute.
         cycles: Cycles of all outputs of a tile's pixels.
         units: Compute units.
     """
+    images, rows, columns = box
     most = max(1, _MOST_VALUE_BYTES // FLOAT_BYTES // (work.channels + _ROW_PADDING))
     pixels, run = rows * columns, parameters["RUN"]
     sizes = np.stack(
@@ -208,18 +202,10 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
     panel, vectors = parameters["VECTORS"] * lanes, -(-channels // lanes)
     panel_begin, panel_end, group_panels = find_panels(out, group_outputs, panel)
     panels = panel_end - panel_begin
-    begin, end = kernel_box(out)
-    extent = end - begin
+    _, extent = box_in(out, kernel_dims(4))
     tiles = list_tiles(lanes, info.vector_width, info.vector_registers)
-    item_pixels, _ = _share(
-        extent[:, 1],
-        extent[:, 2],
-        extent[:, 0],
-        parameters,
-        work=work,
-        cycles=float(work.count_tile_cycles(tiles)[tiles.find(parameters)]),
-        units=info.units,
-    )
+    cycles = float(work.count_tile_cycles(tiles)[tiles.find(parameters)])
+    item_pixels, _ = _share(extent[:, :3].T, parameters, work=work, cycles=cycles, units=info.units)
     pixels = extent[:, 1] * extent[:, 2]
     global_size = np.stack([ceil_div(pixels, item_pixels), np.ones_like(panels), extent[:, 0]], axis=1)
     items = spread(global_size.prod(axis=1), info.units)
@@ -240,13 +226,8 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
         scalars={
             "panels": panels,
             "item_pixels": item_pixels,
-            **constants_like(
-                out,
-                group_panels=group_panels,
-                group_outputs=group_outputs,
-                group_inputs=depth,
-                channels=channels,
-            ),
+            **constants_like(out, group_panels=group_panels, group_outputs=group_outputs),
+            **constants_like(out, group_inputs=depth, channels=channels),
             **window_scalars(first, graph, out),
             **activation_scalars("before", first.epilogue, out.count),
         },

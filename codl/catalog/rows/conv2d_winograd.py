@@ -6,13 +6,7 @@ from typing import Any
 import numpy as np
 
 from codl.catalog.rows.boxes import ITEMS_PER_UNIT, constants_like
-from codl.catalog.rows.filtering import (
-    box_scalars,
-    list_operands,
-    names_of,
-    sums_of,
-    tile_scalars,
-)
+from codl.catalog.rows.filtering import box_scalars, list_operands, names_of, sums_of, tile_scalars
 from codl.catalog.spec import (
     Batches,
     LaunchBatch,
@@ -67,9 +61,7 @@ def _fits_fused(node: Node, graph: Graph, info: DeviceInfo, parameters: Paramete
     return is_tiled and fits_local(sums_of(node, graph, parameters), parameters, most_local_bytes(info))
 
 
-def _describe_fused(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> Batches:
+def _launch_fused(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     tiles, depth = cover(out, parameters), sums_of(node, graph, parameters)
     blocks = ceil_div(tiles.count, parameters["MR"])
     item_panels = _share_panels(blocks * tiles.images, tiles.panels, info.units)
@@ -115,13 +107,17 @@ def _share_panels(blocks: IntArray, panels: IntArray, units: int) -> IntArray:
     return chosen
 
 
-def _describe_staged(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> Batches:
-    tiles, depth, mr = cover(out, parameters), sums_of(node, graph, parameters), parameters["MR"]
-    points = points_of(parameters["TILE"])
+def _share_staged(
+    tiles: Tiles, depth: int, info: DeviceInfo, parameters: Parameters
+) -> tuple[IntArray, IntArray, IntArray, IntArray, tuple[IntArray, IntArray, IntArray]]:
+    """Return what work-items take, and the global sizes of the three stages.
+
+    Tiles of an item that transforms; tiles and panels of an item that multiplies, and how many register tiles
+    of one vector the busiest unit multiplies; [count] each.
+    """
+    mr, points = parameters["MR"], points_of(parameters["TILE"])
     bands = ceil_div(tiles.count, mr)
-    few = ceil_div(np.full(out.count, ITEMS_PER_UNIT * info.units), tiles.images)
+    few = ceil_div(np.full(len(tiles.count), ITEMS_PER_UNIT * info.units), tiles.images)
     transformed = ceil_div(tiles.count, few)
     item_tiles = mr * ceil_div(bands, ceil_div(bands * mr, _most_tiles(depth, mr)))
     blocks = ceil_div(bands * mr, item_tiles)
@@ -131,12 +127,25 @@ def _describe_staged(
         wanted = stolen_steps(steps * tiles.panels * points * blocks * tiles.images // info.units)
         item_panels = np.clip(wanted // steps, 1, item_panels)
         item_panels = ceil_div(tiles.panels, ceil_div(tiles.panels, item_panels))  # none is left with few
-    groups, one = ceil_div(tiles.panels, item_panels), np.ones(out.count, np.int64)
+    groups, one = ceil_div(tiles.panels, item_panels), np.ones_like(bands)
     sizes = (
         np.stack([ceil_div(bands * mr, transformed), one, tiles.images], axis=1),
         np.stack([groups, points * blocks, tiles.images], axis=1),
         np.stack([ceil_div(tiles.count, transformed), one, tiles.images], axis=1),
     )
+    items = sizes[1].prod(axis=1)
+    busiest, width = spread(items, info.units), parameters["NR"] // parameters["VECTOR"]
+    if can_steal(info):  # the last items are smaller, whichever unit takes them
+        taken = ceil_div(busiest * (points * bands * tiles.images * tiles.vectors), items)
+    else:  # panels at the box's edges are multiplied as far as it reaches
+        taken = busiest * (item_tiles // mr) * np.minimum(tiles.vectors, item_panels * width)
+    return transformed, item_tiles, item_panels, taken, sizes
+
+
+def _launch_staged(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
+    tiles, depth, mr = cover(out, parameters), sums_of(node, graph, parameters), parameters["MR"]
+    points, bands = points_of(parameters["TILE"]), ceil_div(tiles.count, mr)
+    transformed, item_tiles, item_panels, taken, sizes = _share_staged(tiles, depth, info, parameters)
     busiest = [spread(size.prod(axis=1), info.units) for size in sizes]
     scratch = staged_floats(depth, tiles, parameters)
     channels, width = tiles.vectors * parameters["VECTOR"], parameters["NR"] // parameters["VECTOR"]
@@ -164,11 +173,6 @@ def _describe_staged(
             **facts,
         )
 
-    if can_steal(info):  # the last items are smaller, whichever unit takes them
-        every = points * bands * tiles.images * tiles.vectors
-        taken = ceil_div(busiest[1] * every, sizes[1].prod(axis=1))
-    else:  # panels at the box's edges are multiplied as far as it reaches
-        taken = busiest[1] * (item_tiles // mr) * np.minimum(tiles.vectors, item_panels * width)
     constants = read - source - residual
     return (
         make(
@@ -183,11 +187,7 @@ def _describe_staged(
             1,
             item_tiles,
             busiest_flops=2 * (points * depth) * (tiles.count * tiles.images * channels) // info.units,
-            units={
-                "steps": taken * depth // width,
-                "tiles": taken // width,
-                "items": busiest[1],
-            },
+            units={"steps": taken * depth // width, "tiles": taken // width, "items": busiest[1]},
             read_bytes=constants + moved[0],
             constant_bytes=constants,
             written_bytes=moved[1],
@@ -238,7 +238,7 @@ IMPLEMENTATIONS = (
         "conv2d",
         "conv2d_winograd_fused__buffer",
         _accept_fused,
-        _describe_fused,
+        _launch_fused,
         allowed=ALLOWED_WINOGRAD,
         stacks=True,
         fits=_fits_fused,
@@ -248,7 +248,7 @@ IMPLEMENTATIONS = (
         "conv2d",
         "conv2d_winograd_staged__buffer",
         _accept_staged,
-        _describe_staged,
+        _launch_staged,
         allowed=ALLOWED_WINOGRAD,
         stacks=True,
         fits=fits_node,

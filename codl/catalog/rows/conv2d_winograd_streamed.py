@@ -34,16 +34,10 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
     tiles, depth = cover(out, parameters), sums_of(node, graph, parameters)
     mr, nr, points = parameters["MR"], parameters["NR"], points_of(parameters["TILE"])
     bands = ceil_div(tiles.count, mr)
-    transformed = ceil_div(
-        tiles.count, ceil_div(np.full(out.count, ITEMS_PER_UNIT * info.units), tiles.images)
-    )
-    item_tiles, busiest = share_tiles(
-        bands,
-        tiles.panels * tiles.images,
-        parameters,
-        local_bytes=most_local_bytes(info),
-        units=info.units,
-    )
+    few = ceil_div(np.full(out.count, ITEMS_PER_UNIT * info.units), tiles.images)
+    transformed, panels = ceil_div(tiles.count, few), tiles.panels * tiles.images
+    local_bytes = most_local_bytes(info)
+    item_tiles, busiest = share_tiles(bands, panels, parameters, local_bytes=local_bytes, units=info.units)
     one = np.ones_like(bands)
     first = np.stack([one, one, tiles.images * ceil_div(bands * mr, transformed)], axis=1)
     second = np.stack([one, tiles.panels, tiles.images * ceil_div(bands * mr, item_tiles)], axis=1)
@@ -57,6 +51,7 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
         return LaunchBatch(
             **list_operands(node, graph, tiles, _pack(node, graph, parameters, panel)),
             entry="conv2d_winograd_streamed__buffer",
+            steals=True,
             scratch=padded * (-(-depth // parameters["DEPTH"]) * parameters["DEPTH"]),
             local=item_tiles * points * nr + filter_floats(parameters),
             scalars={
@@ -73,7 +68,6 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
             0,
             transformed,
             global_size=first,
-            steals=True,
             units={"transforms": items * transformed * depth, "items": items},
             read_bytes=FLOAT_BYTES * input_boxes(node, graph, out)[0].size,
             written_bytes=moved,
@@ -83,11 +77,7 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
             1,
             item_tiles,
             global_size=second,
-            steals=True,
-            busiest_flops=2
-            * (points * depth * nr)
-            * (tiles.count * tiles.images * tiles.panels)
-            // info.units,
+            busiest_flops=2 * (points * depth * nr) * (tiles.count * panels) // info.units,
             units={
                 "steps": taken * depth,
                 "tiles": taken,
