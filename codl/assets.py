@@ -115,4 +115,4 @@ def _find_folder(name: str) -> Path:
     for candidate in (_PACKAGE / "_data" / name, _PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
-    raise CodlError(f"codl's {name}/ folder: not beside nor inside {_PACKAGE}; reinstall codl")
+    raise CodlError(f"codl's {name}/ folder: got none in or next to {_PACKAGE}, expected it; reinstall codl")

@@ -20,7 +20,7 @@ ALLOWED_TILES: Mapping[str, tuple[int, ...]] = {
 }
 """Allowed values of the tile's parameters."""
 _SPARE_REGISTERS = 3
-"""Registers that the end of a tile uses beside its accumulators; without them it passes through memory."""
+"""Registers that the end of a tile uses besides its accumulators; without them sums pass through memory."""
 FEW_REGISTERS = 16
 """Up to as many, vectors are short and tiles do less in a step: what is called FEW here is for these."""
 _WEIGHT_COST, _WEIGHT_COST_FEW = 5, 2.5

@@ -29,7 +29,7 @@ class Costs:
     heights: Mapping[tuple[int, int], tuple[int, ...]]
     """By lanes of a vector and vectors of a panel, tiles of a register tile."""
     step: int
-    """Work of a step of K beside its products, in products of a vector."""
+    """Work of a step of K in addition to its products, in products of a vector."""
     staged_step: int
     """The same of a staged register tile."""
     staged_gain: Mapping[int, float]

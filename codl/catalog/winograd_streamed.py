@@ -35,7 +35,7 @@ FILTER_PRODUCTS = 4
 _FILTER_PADDING = 16
 """Floats behind the filters of each point (FILTER_STEP)."""
 _FILTER_BYTES = 256 << 10
-"""Filters at all points that stay in a core's second-level cache beside what passes by them."""
+"""Filters at all points that stay in a core's second-level cache while inputs and products pass by."""
 _PARTS = np.arange(1, 17)[:, None]
 """Work-items that may share the tiles of a panel, each of which transforms its filters again; [part, 1]."""
 

@@ -4,7 +4,7 @@ A run reads more megabytes than the processor keeps addresses of small pages for
 memory stops at the end of a page.
 
 Source:
-    One core of a Granite Rapids reads weights beside products at 16 GB/s instead of 12; eight networks take
+    One core of a Granite Rapids reads weights during products at 16 GB/s instead of 12; eight networks take
     0.96 to 0.995 of the time. Mappings that processes may share, Python's default, keep small pages.
 """
 

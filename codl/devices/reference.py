@@ -40,7 +40,7 @@ _FMA_ROUNDS = 1 << 18
 """Rounds of the compute-bound reference in what counts as one run, whatever a launch has."""
 _LEAST_TRIALS, _MOST_TRIALS, _PEAK_SECONDS = 10, 60, 6.0
 _PEAK_SAMPLE_SECONDS = 0.01
-"""Of the references beside rows that look for peaks: about as long as a walk over a large footprint."""
+"""Of the references in measurements of peaks: about as long as a walk over a large footprint."""
 _FOOTPRINTS = tuple(1 << power for power in (14, 16, 18, 20, 22, 24, 25, 26, 27, 28, 29))
 """Bytes over which the stream runs to find the bandwidth of each cache and of memory."""
 _LEAST_FOOTPRINT, _SHARE_OF_MEMORY = 1 << 27, 8
@@ -92,7 +92,7 @@ class Ground:
 class Walk:
     """A memory-bound reference: each launch reads on behind the last one, from the beginning after the end.
 
-    Launches are as long as what is measured beside them, or longer, up to the whole ground: threads that wake
+    Launches are as long as what is measured with them, or longer, up to the whole ground: threads that wake
     up on one core may stay there for some milliseconds.
 
     Source:

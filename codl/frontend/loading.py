@@ -47,7 +47,7 @@ def load_model(
     """Return a model as a graph of codl's operators, with its arguments as declared.
 
     Args:
-        model: Path of an ONNX file (weights may lie beside it), or its content.
+        model: Path of an ONNX file, perhaps with external weights, or its content.
         dimensions: Values of the free dimensions of the inputs, by name.
         limits: Bounds on what the model may ask for.
 

@@ -93,7 +93,7 @@ def _quiet_options(written: Path, *, is_large: bool) -> Any:
 
 
 def _write_large(proto: Any, folder: Path) -> str:
-    """Write the model with its weights beside it and return its path."""
+    """Write the model and, in a file of their own, its weights; return the model's path."""
     path = folder / "given.onnx"
     onnx.save_model(
         proto, path, save_as_external_data=True, location="given.bin", size_threshold=_BESIDE_LEAST_BYTES

@@ -28,7 +28,7 @@ def remember_plans(
 
     Args:
         graph: The network, its shapes included.
-        told: All that the plans depend on beside it: profiles, kernels, options.
+        told: All else that the plans depend on: profiles, kernels, options.
         make: Makes them.
     """
     key = make_key(graph, told, "catalog", "latency", "partitioner", "plan", "session")

@@ -25,7 +25,7 @@ from codl.session.kept_plans import make_key, read_plans, write_plans
 from codl.values import find_dtype, is_tensor_type
 
 _MOST_PLANS = 3
-"""Tried beside each device alone."""
+"""Tried in addition to each device alone."""
 _LEAST_ROUNDS, _LEAST_SECONDS = 3, 1.5
 """Timed after one that is not, which builds kernels."""
 _LEAST_GAIN = 0.02

@@ -53,11 +53,11 @@ _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 4096)
 _GATHERING = 3.0
 """Time to gather an input, in that of reading a weight that a tile then uses."""
 _TILE_CYCLES = 40
-"""Cycles that a tile takes for each block beside its products."""
+"""Cycles that a tile takes for each block in addition to its products."""
 _DEPTHS = (256, 128)
 """Steps of K in a block, the best first."""
 _NEAR_BYTES = 24 << 10
-"""Most weights of a panel's block, which stay in a core's first cache beside a tile's inputs.
+"""Most weights of a panel's block, which stay in a core's first cache together with a tile's inputs.
 
 Source:
     2 cores of a Zen 3, Intel's driver, 7 x 7 outputs of 512 3x3 of stride 2 in 5 x 16: blocks of 256 steps

@@ -60,7 +60,7 @@ def _find_only(node: Node, graph: Graph) -> Node | None:
 
 
 def _is_halving(node: Node, graph: Graph) -> bool:
-    """Return whether a node's windows are 2 x 2 beside each other, none of them cut by the image's end."""
+    """Return whether a node's windows are 2 x 2 without overlap, none of them cut by the image's end."""
     op = node.op
     if not isinstance(op, Pool2d):
         return False

@@ -49,7 +49,7 @@ Source:
 _LEAST_DEPTH = 8
 """Parts and channels that are worth the transforms, unless a vector has fewer lanes."""
 _STEP_PRODUCTS = 2
-"""What a step of K takes beside its products, in products of a vector."""
+"""What a step of K takes in addition to its products, in products of a vector."""
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:

@@ -14,7 +14,7 @@ from codl.ir.regions import Boxes, IntArray, input_boxes
 from codl.machine import DeviceInfo
 
 _MOST_NARROW = 4
-"""Input channels up to which windows are copied, and all parts of a window lie beside each other."""
+"""Input channels up to which windows are copied, and all parts of a window lie next to each other."""
 
 
 def constant_names(node: Node, op: Conv2d | ConvTranspose2d) -> tuple[str, ...]:
