@@ -48,10 +48,10 @@ class Loop:
 def measure_loops(references: References, loops: Sequence[Loop], peaks: Peaks) -> list[float]:
     """Return how many floating-point operations a second inner loops reach on the whole device.
 
-    On a CPU one core runs them in turns with multiply-adds, which gives their share of the device's peak; then
+    On a CPU one core runs them in turns with multiply-adds, which tells their share of the peak; then
     all cores run them, which are faster together where they are threads of one core. The better rate counts.
-    Turns go on for a second or more, so that all are measured under changing load. Where the fastest runs of a
-    loop do not agree even then, or the driver refuses it, its rate is the peak.
+    Turns go on for a second or more, so that all are measured under changing load. Where the fastest of a
+    loop's runs do not agree even then, or the driver refuses it, its rate is the peak.
 
     Source:
         Launches of one work-item for each of Intel's two threads: for seconds at a time one thread runs both,
