@@ -17,9 +17,18 @@ _ENTRIES = {
     "sum_lanes__buffer": "SUM",
     "linear_rows__buffer": "LINEAR",
     "softmax_group__buffer": "SOFTMAX",
+    "layer_norm_group__buffer": "LAYER_NORM",
+    "mean_group__buffer": "MEAN",
+    "response_norm_lanes__buffer": "RESPONSE_NORM",
     "reshape_lanes__buffer": "RESHAPE",
 }
-_NAMES = ("NOTHING", *(f"TILE_{rows}x{columns}" for rows, columns in _TILES), *_ENTRIES.values())
+_MATMULS = (32, 64)
+_NAMES = (
+    "NOTHING",
+    *(f"TILE_{rows}x{columns}" for rows, columns in _TILES),
+    *(f"MATMUL_{rows}" for rows in _MATMULS),
+    *_ENTRIES.values(),
+)
 POINTWISE_FUNCTIONS = ("ADD", "MUL", "SUB", "DIV", "PRELU", "AFFINE", "COPY")
 """What pointwise_lanes__buffer computes, by code."""
 CASES = "".join(
@@ -36,4 +45,6 @@ def find_case(entry: str, parameters: Parameters) -> int | None:
     """Return the walker's case of a kernel with its parameters; None where it has none."""
     if entry == "conv2d_tile__buffer":
         return _NAMES.index(f"TILE_{parameters['BM']}x{parameters['BN']}")
+    if entry == "matmul_tile__buffer":
+        return _NAMES.index(f"MATMUL_{parameters['BM']}")
     return _NAMES.index(_ENTRIES[entry]) if entry in _ENTRIES else None

@@ -1,4 +1,4 @@
-// The bodies of sum_lanes__buffer, linear_rows__buffer and softmax_group__buffer.
+// The bodies of sum_lanes__buffer and linear_rows__buffer.
 #include "walk/lanes.h"
 
 typedef struct {
@@ -99,47 +99,6 @@ BODY linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, int group
                                      d->activation, d->alpha, d->beta).x;
                 }
             }
-        }
-    }
-}
-
-typedef struct {
-    place_t dst, src;
-    BOX_FIELDS;
-    int length;
-} softmax_t;
-
-// Returns the greatest of the values of all work-items of a group; NaN may be lost.
-static inline float find_greatest(float value, __local float *memory) {
-    const int lid = get_local_id(0);
-    GROUP_BARRIER
-    memory[lid] = value;
-    GROUP_BARRIER
-    for (int half_width = GROUP / 2; half_width > 0; half_width /= 2) {
-        if (lid < half_width) memory[lid] = fmax(memory[lid], memory[lid + half_width]);
-        GROUP_BARRIER
-    }
-    return memory[0];
-}
-
-// A group takes a line of channels: the greatest, the sum of exponentials, the shares.
-BODY softmax_group(__local const softmax_t *d, __global float *dst, __global const float *src, int group,
-                          int groups, __local float *memory) {
-    const int lid = get_local_id(0), length = d->length, step = d->src.c;
-    for (int place = group; place < d->n_count * d->h_count * d->w_count; place += groups) {
-        const int line = place / d->w_count, image = line / d->h_count;
-        const int w = d->w_begin + place - line * d->w_count;
-        const int h = d->h_begin + line - image * d->h_count, n = d->n_begin + image;
-        __global const float *from = src + INDEX(d->src, n, h, w, 0);
-        __global float *to = dst + INDEX(d->dst, n, h, w, 0);
-        float greatest = -INFINITY, sum = 0.0f;
-        for (int k = lid; k < length; k += GROUP) greatest = fmax(greatest, from[k * step]);
-        greatest = find_greatest(greatest, memory);
-        for (int k = lid; k < length; k += GROUP) sum += EXPONENTIAL(float, from[k * step] - greatest);
-        const float share = 1.0f / add_line(sum, GROUP, memory);
-        for (int c = lid; c < d->c_count; c += GROUP) {
-            const int channel = d->c_begin + c;
-            to[channel * d->dst.c] = EXPONENTIAL(float, from[channel * step] - greatest) * share;
         }
     }
 }

@@ -31,9 +31,14 @@
 #define BM 128
 #define BN 128
 #include "walk/conv2d_tile.h"
+#define BM 32
+#include "walk/matmul_tile.h"
+#define BM 64
+#include "walk/matmul_tile.h"
 #include "walk/pointwise.h"
 #include "walk/windows.h"
 #include "walk/reductions.h"
+#include "walk/lines.h"
 
 #define HEAD_WORDS 4
 #define BUFFER(place) \
@@ -49,6 +54,13 @@
         DESCRIBED(conv2d_tile_t)                                                                                    \
         conv2d_tile_##m##x##n(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights,          \
                               scratch + d->scratch, arrivals + d->arrivals, group, groups, memory);                 \
+        break;                                                                                                      \
+    }
+#define MATMUL_CASE(m)                                                                                              \
+    case WALK_MATMUL_##m: {                                                                                         \
+        DESCRIBED(matmul_tile_t)                                                                                    \
+        matmul_tile_##m(d, BUFFER(d->dst), BUFFER(d->left), BUFFER(d->right), BUFFER(d->residual), group, groups,   \
+                        memory);                                                                                    \
         break;                                                                                                      \
     }
 
@@ -73,6 +85,8 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
             TILE_CASE(64, 64)
             TILE_CASE(128, 64)
             TILE_CASE(128, 128)
+            MATMUL_CASE(32)
+            MATMUL_CASE(64)
             case WALK_POINTWISE: {
                 DESCRIBED(pointwise_t)
                 pointwise_lanes(d, BUFFER(d->dst), BUFFER(d->a), BUFFER(d->b), BUFFER(d->c), BUFFER(d->residual),
@@ -109,6 +123,22 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
             case WALK_SOFTMAX: {
                 DESCRIBED(softmax_t)
                 softmax_group(d, BUFFER(d->dst), BUFFER(d->src), group, groups, memory);
+                break;
+            }
+            case WALK_LAYER_NORM: {
+                DESCRIBED(layer_norm_t)
+                layer_norm_group(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->scale), BUFFER(d->shift), group, groups,
+                                 memory);
+                break;
+            }
+            case WALK_MEAN: {
+                DESCRIBED(mean_t)
+                mean_group(d, BUFFER(d->dst), BUFFER(d->src), group, groups, memory);
+                break;
+            }
+            case WALK_RESPONSE_NORM: {
+                DESCRIBED(response_norm_t)
+                response_norm_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
                 break;
             }
             default: break;

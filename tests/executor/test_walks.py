@@ -12,16 +12,20 @@ from codl.errors import DeviceError
 from codl.executor.compile import compile_plan
 from codl.plan.single import plan_single
 from tests.exactness import Case
+from tests.executor import encoders
 from tests.kernels.groups import as_gpu
 from tools.networks import build
 
-NETWORKS = {"mobilenet_v2": 64, "resnet50": 64}
+SIZES = {"mobilenet_v2": 64, "resnet50": 64}
+NETWORKS = (*SIZES, "inception", "bert", "convnext", "efficientnet")
 
 
 @cache
 def load(network: str) -> Case:
     """Return a small network with ONNX Runtime's values."""
-    return Case(build(network, size=NETWORKS[network], width=0.25))
+    if network in encoders.NETWORKS:
+        return Case(encoders.NETWORKS[network]())
+    return Case(build(network, size=SIZES[network], width=0.25))
 
 
 @pytest.fixture

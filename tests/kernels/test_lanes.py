@@ -4,11 +4,29 @@ import numpy as np
 import pytest
 
 from codl.catalog.choose import choose
-from codl.catalog.rows.lanes import DEPTHWISE, POINTWISE, POOL, RESHAPE, SUM
+from codl.catalog.rows.lanes import DEPTHWISE, POINTWISE, POOL, RESHAPE, RESPONSE, SUM
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Shape
-from codl.ir.ops import BinaryKind, CombineRows, Concat, Epilogue, PoolKind, Reshape, RowSum, Transpose, Unary
-from tests.kernels import convolutions, test_depthwise, test_pointwise, test_pool, test_reduce
+from codl.ir.ops import (
+    BinaryKind,
+    CombineRows,
+    Concat,
+    Epilogue,
+    LocalResponseNorm,
+    PoolKind,
+    Reshape,
+    RowSum,
+    Transpose,
+    Unary,
+)
+from tests.kernels import (
+    convolutions,
+    test_depthwise,
+    test_normalize,
+    test_pointwise,
+    test_pool,
+    test_reduce,
+)
 from tests.kernels.groups import as_gpu
 from tests.kernels.harness import (
     EPILOGUES,
@@ -139,3 +157,18 @@ def test_nan_spreads_to_all_windows_that_hold_it(device: Device, kind: PoolKind)
 def test_sums(device: Device, shape: Shape, half: type[RowSum | CombineRows], gap: int) -> None:
     graph, feeds, reference = test_reduce.build(half, shape)
     check(device, graph, feeds, reference, SUM, gap=gap)
+
+
+@GAPS
+@pytest.mark.parametrize("shape", test_normalize.SHAPES.values(), ids=test_normalize.SHAPES)
+@pytest.mark.parametrize("size", [1, 3, 5, 9])
+def test_response_norm(device: Device, shape: Shape, size: int, gap: int) -> None:
+    op = LocalResponseNorm(size=size, alpha=0.5, beta=0.75, bias=1.0)
+    check(device, *test_normalize.response_case(shape, op), RESPONSE, gap=gap)
+
+
+def test_response_norm_of_even_windows_and_special_values(device: Device) -> None:
+    op, x = LocalResponseNorm(size=4, alpha=0.5, beta=0.75, bias=1.0), random_array(1, 32, 2, 2)
+    x[0, 0, 0, 0], x[0, 16, 0, 0], x[0, 24, 1, 1] = np.nan, np.inf, 1e15
+    value = run_node(as_gpu(device), one_node_graph(op, {"x": x}, x.shape), {"x": x})
+    np.testing.assert_allclose(value, test_normalize.windows_by_pooling(op, x), rtol=1e-5, atol=1e-6)

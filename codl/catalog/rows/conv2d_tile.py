@@ -1,4 +1,4 @@
-"""Convolutions on GPUs: implicit GEMM by work-groups that share a tile; sums are cut into parts."""
+"""Convolutions and products with constant matrices on GPUs: groups share a tile; sums are cut into parts."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,6 +10,7 @@ import numpy as np
 from codl.catalog.groups import GROUP, choose_assembly, size_grid, takes_groups
 from codl.catalog.register_tile import pack_panels
 from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.matrix_windows import as_convolution, as_image_boxes, as_product, has_many_rows
 from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
 from codl.catalog.spec import (
     Implementation,
@@ -22,7 +23,7 @@ from codl.catalog.spec import (
     spread,
 )
 from codl.ir.graph import FloatArray, Graph, Node
-from codl.ir.ops import Conv2d
+from codl.ir.ops import Conv2d, MatMul
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
@@ -52,6 +53,8 @@ _MOST_SCRATCH = 1 << 23
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if takes_groups(info) and has_many_rows(node, graph):
+        node, graph = as_convolution(node, graph)
     op = node.op
     if not takes_groups(info) or not isinstance(op, Conv2d) or not has_constant_weights(node, graph):
         return None
@@ -92,6 +95,8 @@ def _estimate_us(tiles: int, steps: int, tile: tuple[int, int], *, parts: int, u
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
+    if isinstance(node.op, MatMul):
+        node, graph = as_convolution(node, graph)
     op, tile = node.op, (parameters["BM"], parameters["BN"])
     assert isinstance(op, Conv2d)
     is_right = parameters["PTX"] == choose_assembly(info)["PTX"]
@@ -115,6 +120,10 @@ def _describe(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
+    if isinstance(op, MatMul):
+        convolution = as_convolution(node, graph)
+        batches = _describe(*convolution, as_image_boxes(out), info, parameters)
+        return tuple(as_product(batch, node, graph) for batch in batches)
     assert isinstance(op, Conv2d)
     tile, parts, names = (parameters["BM"], parameters["BN"]), parameters["parts"], constant_names(node, op)
     x, shape = graph.shape(node.inputs[0]), graph.shape(node.output)

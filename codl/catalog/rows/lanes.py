@@ -36,7 +36,17 @@ from codl.catalog.spec import (
 )
 from codl.catalog.walking import POINTWISE_FUNCTIONS
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node
-from codl.ir.ops import Affine, Binary, CombineRows, Conv2d, Pool2d, PoolKind, RowSum, Unary
+from codl.ir.ops import (
+    Affine,
+    Binary,
+    CombineRows,
+    Conv2d,
+    LocalResponseNorm,
+    Pool2d,
+    PoolKind,
+    RowSum,
+    Unary,
+)
 from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo
 
@@ -44,6 +54,7 @@ LANES = 4
 """Channels that a work-item takes where it can."""
 POINTWISE, DEPTHWISE = "pointwise_lanes__buffer", "depthwise_lanes__buffer"
 POOL, SUM, RESHAPE = "pool2d_lanes__buffer", "sum_lanes__buffer", "reshape_lanes__buffer"
+RESPONSE = "response_norm_lanes__buffer"
 _OVER_ROWS: KernelDims = ((0, 1), (3, 1), (2, 1), (1, 1))
 """Kernel dimension w walks along the image's height."""
 
@@ -280,10 +291,43 @@ def _describe_reshape(
     return (_launch(RESHAPE, (target, source), box, info, scalars=scalars, moved=(written, written)),)
 
 
+def _accept_response(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if not isinstance(node.op, LocalResponseNorm) or not is_plain(node) or not takes_groups(info):
+        return None
+    return choose_assembly(info) if 2 <= len(graph.shape(node.output)) <= 4 else None
+
+
+def _describe_response(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    del parameters
+    op, shape = node.op, graph.shape(node.output)
+    assert isinstance(op, LocalResponseNorm)
+    dims, below = channel_dims(len(shape)), (op.size - 1) // 2
+    numbers = {"bias": op.bias, "share": op.alpha / op.size, "power": op.beta}
+    batch = _launch(
+        RESPONSE,
+        tuple(
+            TensorArg(name=name, dims=dims, origin=(0,) * len(shape))
+            for name in (node.output, node.inputs[0])
+        ),
+        box_in(out, dims),
+        info,
+        scalars={
+            **constants_like(out, channels=shape[1], below=below, above=op.size - 1 - below),
+            **{name: np.full(out.count, value, np.float32) for name, value in numbers.items()},
+        },
+        moved=moved_bytes(node, graph, out),
+        work=2 * op.size,
+    )
+    return (batch,)
+
+
 IMPLEMENTATIONS = (
     make_row("depthwise_conv2d", DEPTHWISE, _accept_depthwise, _describe_depthwise),
     make_row("elementwise", POINTWISE, _accept_pointwise, _describe_pointwise),
     make_row("pool2d", POOL, _accept_pool, _describe_pool),
     make_row("reduce", SUM, _accept_sum, _describe_sum),
     make_row("layout", RESHAPE, _accept_reshape, _describe_reshape),
+    make_row("normalize", RESPONSE, _accept_response, _describe_response),
 )

@@ -1,4 +1,4 @@
-"""Rows for GPUs whose work-groups take lines: products with a constant matrix, softmax along lines."""
+"""The row for GPUs that multiplies few rows by a constant matrix."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -7,31 +7,21 @@ import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
 from codl.catalog.groups import GROUP, choose_assembly, make_row, size_grid, takes_groups
-from codl.catalog.rows.boxes import (
-    box_in,
-    constants_like,
-    has_rank_up_to,
-    innermost_axis,
-    is_plain,
-    moved_bytes,
-)
-from codl.catalog.rows.lanes import box_scalars
+from codl.catalog.rows.boxes import constants_like, moved_bytes
 from codl.catalog.rows.matmul import matrix_box, rows_args
 from codl.catalog.spec import (
     LaunchBatch,
     PackedArg,
     Parameters,
     ceil_div,
-    kernel_dims,
-    plain_arg,
     spread,
 )
 from codl.ir.graph import FloatArray, Graph, Node
-from codl.ir.ops import MatMul, Softmax
+from codl.ir.ops import MatMul
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
-LINEAR, SOFTMAX = "linear_rows__buffer", "softmax_group__buffer"
+LINEAR = "linear_rows__buffer"
 COLUMNS = 8
 """LINEAR_COLUMNS of kernels/walk/reductions.h."""
 
@@ -113,39 +103,4 @@ def _describe_linear(
     return (batch,)
 
 
-def _accept_softmax(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    op = node.op
-    if not takes_groups(info) or not isinstance(op, Softmax) or not is_plain(node):
-        return None
-    is_known = has_rank_up_to(4, node, graph) and op.axis == innermost_axis(len(graph.shape(node.output)))
-    return choose_assembly(info) if is_known else None
-
-
-def _describe_softmax(
-    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
-) -> tuple[LaunchBatch, ...]:
-    del parameters
-    assert isinstance(node.op, Softmax)
-    shape = graph.shape(node.output)
-    length = shape[node.op.axis]
-    begin, extent = box_in(out, kernel_dims(len(shape)))
-    lines = np.where(out.size > 0, extent[:, :3].prod(axis=1), 0)
-    read, written = moved_bytes(node, graph, out)
-    batch = LaunchBatch(
-        entry=SOFTMAX,
-        tensors=(plain_arg(node.output, shape), plain_arg(node.inputs[0], shape)),
-        global_size=size_grid(lines),
-        local_size=(GROUP, 1, 1),
-        scalars={**box_scalars(begin, extent), **constants_like(out, length=length)},
-        units={"items": spread(lines, info.units), "vectors": spread(lines, info.units) * length},
-        read_bytes=read,
-        written_bytes=written,
-        flops=24 * lines * length,
-    )
-    return (batch,)
-
-
-IMPLEMENTATIONS = (
-    make_row("gemm", LINEAR, _accept_linear, _describe_linear),
-    make_row("softmax", SOFTMAX, _accept_softmax, _describe_softmax),
-)
+IMPLEMENTATIONS = (make_row("gemm", LINEAR, _accept_linear, _describe_linear),)

@@ -43,7 +43,7 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
     items = global_size.prod(axis=1)  # one tile each, and all alike
     tiles = spread(items, info.units)
     target, left, residual = rows_args(node, graph)
-    right = _matrix_arg(node.inputs[1], graph.shape(node.inputs[1]), graph.shape(node.output))
+    right = matrix_arg(node.inputs[1], graph.shape(node.inputs[1]), graph.shape(node.output))
     bias = plain_arg(node.inputs[2], graph.shape(node.inputs[2])) if op.has_bias else target
     read, written = moved_bytes(node, graph, out)
     return (
@@ -75,15 +75,15 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
 def rows_args(node: Node, graph: Graph) -> tuple[TensorArg, TensorArg, TensorArg]:
     """Return the operands for output, left operand and residual; without a residual the output stands in."""
     shape = graph.shape(node.output)
-    left = _matrix_arg(node.inputs[0], graph.shape(node.inputs[0]), shape)
+    left = matrix_arg(node.inputs[0], graph.shape(node.inputs[0]), shape)
     return (
-        _matrix_arg(node.output, shape, shape),
+        matrix_arg(node.output, shape, shape),
         left,
-        _matrix_arg(node.residual or node.output, shape, shape),
+        matrix_arg(node.residual or node.output, shape, shape),
     )
 
 
-def _matrix_arg(name: str, shape: Shape, out: Shape) -> TensorArg:
+def matrix_arg(name: str, shape: Shape, out: Shape) -> TensorArg:
     """Return the operand for the matrices [..., rows, columns] of a tensor, in the batch of ``out``.
 
     Unlike an image's, the axes of a matrix batch walk in ONNX order: n, h, rows, columns.
