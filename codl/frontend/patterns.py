@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from codl.ir.graph import NO_EPILOGUE, Graph, Node
@@ -21,7 +21,7 @@ def recognise(graph: Graph) -> Graph:
     ONNX Runtime and exporters spell HardSwish, SiLU and Gelu out.
     """
     nodes = [_recognise_gate(node, graph) for node in graph.nodes]
-    return replace(graph, nodes=_drop_unread(nodes, graph.outputs))
+    return replace(graph, nodes=drop_unread(nodes, graph.outputs))
 
 
 def _recognise_gate(node: Node, graph: Graph) -> Node:
@@ -106,7 +106,7 @@ def _read_number(name: str, graph: Graph) -> float | None:
     return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
 
-def _drop_unread(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
+def drop_unread(nodes: Sequence[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
     """Return the nodes on which an output depends."""
     needed = Counter(outputs)
     kept = []

@@ -158,6 +158,36 @@ def translate_slice(draft: Draft, node: OnnxNode) -> None:
     )
 
 
+def translate_gather(draft: Draft, node: OnnxNode) -> None:
+    """Add a `Slice` where the places are constant and equally far apart; a single one ends the axis, too."""
+    x = draft.operand(node.inputs[0], node=node)
+    shape = draft.tensors[x].shape
+    axis = node.integer("axis", 0) % len(shape)
+    indices, length = np.asarray(draft.value(node.inputs[1], node=node)), shape[axis]
+    places = [int(index) for index in indices.reshape(-1)]
+    if indices.ndim > 1 or not places or not all(-length <= place < length for place in places):
+        raise node.unsupported(got=f"indices {places[:8]} of {length}", expected="places along one axis")
+    places = [place % length for place in places]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if step < 1 or places != list(range(places[0], places[-1] + 1, step)):
+        raise node.unsupported(got=f"indices {places[:8]}", expected="ascending by equal steps")
+    part = (*shape[:axis], len(places), *shape[axis + 1 :])
+    output = node.output if indices.ndim else draft.fresh_name(f"{node.output}/part")
+    _add_slice(
+        draft,
+        node,
+        x,
+        output=output,
+        begin=tuple(places[0] if i == axis else 0 for i in range(len(shape))),
+        step=tuple(step if i == axis else 1 for i in range(len(shape))),
+        shape=part,
+    )
+    if not indices.ndim:
+        source = draft.aliases.get(output, output)
+        whole = shape[:axis] + shape[axis + 1 :]
+        draft.add_node(Reshape(), (source,), node.output, shape=whole, name=node.name)
+
+
 def _add_slice(
     draft: Draft,
     node: OnnxNode,
@@ -188,6 +218,7 @@ TRANSLATIONS: Translations = {
     "DepthToSpace": partial(translate_blocks, DepthToSpace),
     "Dropout": translate_dropout,
     "Flatten": translate_reshape,
+    "Gather": translate_gather,
     "Identity": translate_identity,
     "Reshape": translate_reshape,
     "Slice": translate_slice,

@@ -11,8 +11,9 @@ from codl.frontend.reader import NEWEST_OPSET, OLDEST_OPSET, find_opset
 from codl.frontend.runtime_types import complete
 from codl.frontend.shapes import infer_shapes
 from codl.frontend.shuffles import Shuffle, find_shuffles
+from codl.frontend.turns import Turn, find_turns
 from codl.ir.graph import Graph
-from codl.ir.ops import ChannelShuffle
+from codl.ir.ops import ChannelShuffle, Reshape, Transpose
 from codl.limits import DEFAULT_LIMITS, Limits
 
 TRANSLATIONS: Translations = {
@@ -78,11 +79,17 @@ def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, outputs: list[str])
             draft.add_host_node(node, reason=f"opset {draft.opset}: kernels know {OLDEST_OPSET} and later")
         return
     shuffles = list(find_shuffles(nodes, draft.shapes, outputs=outputs))
-    last_of = {shuffle.last.output: shuffle for shuffle in shuffles}
     hidden = {node.output for shuffle in shuffles for node in shuffle.inner}
+    found: list[Shuffle | Turn] = [*shuffles]
+    for turn in find_turns(nodes, draft.shapes, outputs=outputs):
+        outer = {node.output for node in (*turn.inner, turn.last)}
+        if not outer & (hidden | {one.last.output for one in found}):
+            found.append(turn)
+            hidden |= {node.output for node in turn.inner}
+    last_of = {one.last.output: one for one in found}
     for node in nodes:
         if node.output in last_of:
-            _add_shuffle(draft, last_of[node.output])
+            _add_found(draft, last_of[node.output])
         elif node.output not in hidden:
             _add_node(draft, node)
 
@@ -105,14 +112,25 @@ def _add_node(draft: Draft, node: OnnxNode) -> None:
         draft.add_host_node(node, reason=error.reason)
 
 
-def _add_shuffle(draft: Draft, shuffle: Shuffle) -> None:
-    """Add a channel shuffle, or the three nodes that it is where no kernel computes it as one."""
-    node = shuffle.last
+def _add_found(draft: Draft, found: Shuffle | Turn) -> None:
+    """Add a channel shuffle or a turn, or the three nodes that it is where no kernel computes it."""
+    node, mark = found.last, draft.mark()
     try:
-        x = draft.operand(shuffle.source, node=node)
+        x = draft.operand(found.source, node=node)
+        shape = draft.shape(node.output, node=node)
     except NoKernelError:
-        for part in (*shuffle.inner, node):
+        draft.rewind(mark)
+        for part in (*found.inner, node):
             _add_node(draft, part)
         return
-    op, shape = ChannelShuffle(groups=shuffle.groups), draft.tensors[x].shape
-    draft.add_node(op, (x,), node.output, shape=shape, name=node.name)
+    if isinstance(found, Shuffle):
+        op = ChannelShuffle(groups=found.groups)
+        draft.add_node(op, (x,), node.output, shape=shape, name=node.name)
+        return
+    first, middle = found.inner
+    x = draft.reshape(x, found.shape, hint=f"{first.output}/long", name=first.name)
+    turned = tuple(found.shape[axis] for axis in found.order)
+    if found.order != tuple(range(len(turned))):
+        hint = draft.fresh_name(f"{middle.output}/long")
+        x = draft.add_node(Transpose(order=found.order), (x,), hint, shape=turned, name=middle.name)
+    draft.add_node(Reshape(), (x,), node.output, shape=shape, name=node.name)

@@ -105,6 +105,10 @@ CASES: dict[str, tuple[Case, ...]] = {
         ),
         Case(constants={"sizes": integers(2, 4, 9, 12)}, inputs=("x", "", "", "sizes")),
     ),
+    "Gather": (
+        Case(constants={"i": integers(2)}, attributes={"axis": 1}),
+        Case(constants={"i": integers(0, 2)}, attributes={"axis": 2}),
+    ),
     "Slice": (
         Case(
             constants={
