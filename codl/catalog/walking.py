@@ -20,6 +20,9 @@ _ENTRIES = {
     "layer_norm_group__buffer": "LAYER_NORM",
     "mean_group__buffer": "MEAN",
     "response_norm_lanes__buffer": "RESPONSE_NORM",
+    "resize2d_lanes__buffer": "RESIZE",
+    "moments_rows_group__buffer": "MOMENTS_ROWS",
+    "moments_combine_group__buffer": "MOMENTS_COMBINE",
     "reshape_lanes__buffer": "RESHAPE",
 }
 _MATMULS = (32, 64)

@@ -63,7 +63,7 @@ typedef struct {
 #define AWAIT_COPIES(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 #else
 #define COPY_16(dst, src, ok) LOCAL_4(dst) = (ok) ? GLOBAL_4(src) : (float4)(0.0f);
-#define COPY_4(dst, src, ok) if (ok) *(dst) = *(src); else *(dst) = 0;
+#define COPY_4(dst, src, ok) *(dst) = (ok) ? *(src) : 0.0f;
 #define COPY_WEIGHTS(dst, src) LOCAL_4(dst) = GLOBAL_4(src);
 #define COMMIT_COPIES
 #define AWAIT_COPIES(left)

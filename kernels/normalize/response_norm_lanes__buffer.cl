@@ -11,7 +11,7 @@
 #ifndef PTX
 #define PTX 0
 #endif
-#include "walk/windows.h"
+#include "walk/channels.h"
 
 __kernel BY_GROUP
 void response_norm_lanes__buffer(TENSOR(dst), CONST_TENSOR(src), int n_begin, int h_begin, int w_begin, int c_begin,

@@ -1,4 +1,5 @@
-// The bodies of softmax_group__buffer, layer_norm_group__buffer and mean_group__buffer: groups that take lines of elements.
+// The bodies of softmax_group__buffer, layer_norm_group__buffer, mean_group__buffer, moments_rows_group__buffer and
+// moments_combine_group__buffer: groups that take lines of elements.
 //
 // A group has GROUP / threads lines at once, each shared by `threads` work-items, a power of two. Neighbouring work-items
 // take neighbouring elements of a line along c, and elements of neighbouring lines otherwise.
@@ -162,6 +163,70 @@ BODY mean_group(__local const mean_t *d, __global float *dst, __global const flo
             dst[INDEX(d->dst, n, h, w, c)] = finish_value((float4)(sum, 0.0f, 0.0f, 0.0f), (float4)(0.0f), RESIDUAL_NONE,
                                                           d->activation, d->alpha, d->beta).x;
     }
+}
+
+typedef struct {
+    place_t dst, src;
+    BOX_FIELDS;
+    int is_innermost, length, threads;
+} moments_rows_t;
+
+// Stores both of a pair, or the one that the box holds.
+#define STORE_PAIR(first, second)                                                             \
+    if (is_wanted && seat.place == 0) {                                                       \
+        __global float *to = dst + INDEX(d->dst, n, h, d->w_begin, c);                        \
+        if (d->w_begin == 0) to[0] = first;                                                   \
+        if (d->w_begin + d->w_count == 2) to[(d->w_count - 1) * d->dst.w] = second;           \
+    }
+
+// Differences from the line's first element are added up: the mean of equal values is that value, their deviations 0.
+BODY moments_rows_group(__local const moments_rows_t *d, __global float *dst, __global const float *src, int group,
+                        int groups, __local float *memory) {
+    const int length = d->length, threads = d->threads, step = d->src.w;
+    const seat_t seat = find_seat(threads, false);
+    FOR_EACH_LINE(d, seat)
+        __global const float *from = src + INDEX(d->src, n, h, w, c);
+        const float first = from[0];
+        float sum = 0.0f, squares = 0.0f;
+        for (int k = seat.place; k < length; k += threads) sum += from[k * step] - first;
+        const float mean = first + add_line_up(sum, seat, threads, memory) / length;
+        for (int k = seat.place; k < length; k += threads)
+            squares = fma(from[k * step] - mean, from[k * step] - mean, squares);
+        const float deviations = add_line_up(squares, seat, threads, memory);
+        STORE_PAIR(mean, deviations)
+    END_LINES
+}
+
+typedef struct {
+    place_t dst, src, scale, shift;
+    BOX_FIELDS;
+    int is_innermost, length, threads;
+    float row_length, epsilon;
+} moments_combine_t;
+
+// Deviations of all are those within rows, and those of the rows' means. Of equal values the factor is 0 (NaN of a scale
+// that is not finite), the summand the shift.
+BODY moments_combine_group(__local const moments_combine_t *d, LAYER_NORM_BUFFERS, int group, int groups,
+                           __local float *memory) {
+    const int length = d->length, threads = d->threads, step = d->src.h;
+    const seat_t seat = find_seat(threads, false);
+    FOR_EACH_LINE(d, seat)
+        __global const float *from = src + INDEX(d->src, n, h, w, c);
+        const float first = from[0];
+        float sum = 0.0f, within = 0.0f, squares = 0.0f;
+        for (int k = seat.place; k < length; k += threads) {
+            sum += from[k * step] - first;
+            within += from[k * step + d->src.w];
+        }
+        const float mean = first + add_line_up(sum, seat, threads, memory) / length;
+        for (int k = seat.place; k < length; k += threads)
+            squares = fma(from[k * step] - mean, from[k * step] - mean, squares);
+        const float deviations = add_line_up(fma(squares, d->row_length, within), seat, threads, memory);
+        const float slope = scale[INDEX(d->scale, 0, 0, 0, c)] / sqrt(deviations / (d->row_length * length) + d->epsilon);
+        const float factor = deviations == 0.0f ? slope * 0.0f : slope;
+        const float summand = fma(-mean, factor, shift[INDEX(d->shift, 0, 0, 0, c)]);
+        STORE_PAIR(factor, summand)
+    END_LINES
 }
 
 #endif

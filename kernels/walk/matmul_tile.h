@@ -51,25 +51,25 @@ typedef struct {
         if (has_wide_left) {                                                                 \
             const int row = lid / (BK / 4), k = lid % (BK / 4) * 4;                          \
             const bool ok = row < rows && from + k < depth;                                  \
-            COPY_16(a_stage + row * A_LINE + k, a_matrix + (ok ? row * d->left.w + from + k : 0), ok) \
+            COPY_16(a_stage + row * A_LINE + k, a_matrix + (ok ? row * left_w + from + k : 0), ok) \
         } else {                                                                             \
-            for (int e = 0; e < 4; ++e) {                                                    \
+            UNROLL for (int e = 0; e < 4; ++e) {                                             \
                 const int row = a_row + e * a_rows, k = a_k + e * a_ks;                      \
                 const bool ok = row < rows && from + k < depth;                              \
                 COPY_4(a_stage + row * A_LINE + k,                                           \
-                       a_matrix + (ok ? row * d->left.w + (from + k) * d->left.c : 0), ok)   \
+                       a_matrix + (ok ? row * left_w + (from + k) * left_c : 0), ok)   \
             }                                                                                \
         }                                                                                    \
         if (has_wide_right) {                                                                \
             const int k = lid / (BM / 4), column = lid % (BM / 4) * 4;                       \
             const bool ok = column < columns && from + k < depth;                            \
-            COPY_16(b_stage + k * B_LINE + column, b_matrix + (ok ? (from + k) * d->right.w + column : 0), ok) \
+            COPY_16(b_stage + k * B_LINE + column, b_matrix + (ok ? (from + k) * right_w + column : 0), ok) \
         } else {                                                                             \
-            for (int e = 0; e < 4; ++e) {                                                    \
+            UNROLL for (int e = 0; e < 4; ++e) {                                             \
                 const int column = b_column + e * b_columns, k = b_k + e * b_ks;             \
                 const bool ok = column < columns && from + k < depth;                        \
                 COPY_4(b_stage + k * B_LINE + column,                                        \
-                       b_matrix + (ok ? (from + k) * d->right.w + column * d->right.c : 0), ok) \
+                       b_matrix + (ok ? (from + k) * right_w + column * right_c : 0), ok) \
             }                                                                                \
         }                                                                                    \
         ++step;                                                                              \
@@ -80,6 +80,7 @@ BODY MATMUL_NAME(BM)(__local const matmul_tile_t *d, MATMUL_BUFFERS, int group, 
     // Which sums a work-item has, as in walk/conv2d_tile.h: NVIDIA's local memory serves 16 work-items at once.
     const int lid = get_local_id(0), tx = lid >> 1 & 7 | lid >> 2 & 8, ty = lid & 1 | lid >> 3 & 2 | lid >> 6 << 2;
     const int depth = d->depth, steps = (depth + BK - 1) / BK;
+    const int left_w = d->left.w, left_c = d->left.c, right_w = d->right.w, right_c = d->right.c;
     const int row_tiles = (d->row_end - d->row_begin + BM - 1) / BM;
     const int column_tiles = (d->channel_end - d->channel_begin + BM - 1) / BM;
     const bool has_wide_left = IS_ALIGNED(d->left) && depth % 4 == 0;

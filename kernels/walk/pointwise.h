@@ -54,12 +54,16 @@ typedef struct {
 // Element i of dst is element i of src, both counted with c innermost.
 BODY reshape_lanes(__local const reshape_t *d, __global float *dst, __global const float *src, int group,
                           int groups) {
-    FOR_EACH_ITEM(d, 1)
+    const bool is_wide = d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src) &&
+                         ((d->dst_channels | d->src_channels) & 3) == 0;
+    const int lanes = is_wide ? 4 : 1;
+    FOR_EACH_ITEM(d, lanes)
         const int number = ((n * d->dst_height + h) * d->dst_width + w) * d->dst_channels + channel;
         const int pixel_number = number / d->src_channels, row = pixel_number / d->src_width;
         const int src_n = row / d->src_height;
-        dst[INDEX(d->dst, n, h, w, channel)] = src[INDEX(d->src, src_n, row - src_n * d->src_height,
-                                                         pixel_number - row * d->src_width,
-                                                         number - pixel_number * d->src_channels)];
+        __global const float *from = src + INDEX(d->src, src_n, row - src_n * d->src_height,
+                                                 pixel_number - row * d->src_width,
+                                                 number - pixel_number * d->src_channels);
+        store_values(load_values(from, d->src.c, lanes), dst + INDEX(d->dst, n, h, w, channel), lanes);
     END_ITEMS
 }

@@ -37,6 +37,7 @@
 #include "walk/matmul_tile.h"
 #include "walk/pointwise.h"
 #include "walk/windows.h"
+#include "walk/channels.h"
 #include "walk/reductions.h"
 #include "walk/lines.h"
 
@@ -44,9 +45,14 @@
 #define BUFFER(place) \
     ((place).buffer == 0 ? b0 : (place).buffer == 1 ? b1 : (place).buffer == 2 ? b2 : (place).buffer == 3 ? b3 : weights)
 // The next descriptor comes while an operator is computed; it is one of the tape's constants, no barrier is needed.
+#if PTX
+#define FETCH_WORD(dst, src) COPY_4(dst, src, true)
+#else
+#define FETCH_WORD(dst, src) *(dst) = *(src);
+#endif
 #define FETCH_DESCRIPTOR(number)                                                                                    \
     if ((number) < count && get_local_id(0) < WORDS)                                                                \
-        COPY_4(descriptors + (number) % 2 * WORDS + get_local_id(0), tape + (number) * WORDS + get_local_id(0), true) \
+        FETCH_WORD(descriptors + (number) % 2 * WORDS + get_local_id(0), tape + (number) * WORDS + get_local_id(0)) \
     COMMIT_COPIES
 #define DESCRIBED(type) __local const type *d = (__local const type *)(words + HEAD_WORDS);
 #define TILE_CASE(m, n)                                                                                             \
@@ -139,6 +145,22 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
             case WALK_RESPONSE_NORM: {
                 DESCRIBED(response_norm_t)
                 response_norm_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
+                break;
+            }
+            case WALK_RESIZE: {
+                DESCRIBED(resize2d_t)
+                resize2d_lanes(d, BUFFER(d->dst), BUFFER(d->src), weights + d->taps, group, groups);
+                break;
+            }
+            case WALK_MOMENTS_ROWS: {
+                DESCRIBED(moments_rows_t)
+                moments_rows_group(d, BUFFER(d->dst), BUFFER(d->src), group, groups, memory);
+                break;
+            }
+            case WALK_MOMENTS_COMBINE: {
+                DESCRIBED(moments_combine_t)
+                moments_combine_group(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->scale), BUFFER(d->shift), group,
+                                      groups, memory);
                 break;
             }
             default: break;

@@ -1,6 +1,5 @@
-// The bodies of depthwise_lanes__buffer, pool2d_lanes__buffer and response_norm_lanes__buffer.
+// The bodies of depthwise_lanes__buffer and pool2d_lanes__buffer.
 #include "walk/lanes.h"
-#include "common/logarithm.h"
 
 // Taps of a window are read in blocks of 3 x 3, all of a block before the first is used: memory answers late, and a loop
 // over single taps would wait for each. Reads behind the last tap are its own again; they are not used.
@@ -91,31 +90,5 @@ BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const
             value *= taps == 0 ? 0.0f : 1.0f / (d->is_padding_counted ? all_taps : taps);
         }
         store_values(value, dst + INDEX(d->dst, n, h, w, channel), lanes);
-    END_ITEMS
-}
-
-typedef struct {
-    place_t dst, src;
-    BOX_FIELDS;
-    int channels, below, above;
-    float bias, share, power;
-} response_norm_t;
-
-// A window is of neighbouring channels; what lies beyond the first or the last one is left out.
-BODY response_norm_lanes(__local const response_norm_t *d, __global float *dst, __global const float *src, int group,
-                         int groups) {
-    const bool is_wide = d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src);
-    const int lanes = is_wide ? 4 : 1, step = d->src.c, channels = d->channels;
-    FOR_EACH_ITEM(d, lanes)
-        __global const float *from = src + INDEX(d->src, n, h, w, channel);
-        float4 sum = (float4)(0.0f);
-        for (int k = -d->below; k <= d->above; ++k) {
-            const float4 value = load_lanes(from + k * step, step, -(channel + k), min(lanes, channels - (channel + k)));
-            sum = fma(value, value, sum);
-        }
-        const float4 base = fma(sum, (float4)(d->share), (float4)(d->bias));
-        const float4 value = load_values(from, step, lanes);
-        store_values(value * exponential_float4(-d->power * logarithm_float4(base)),
-                     dst + INDEX(d->dst, n, h, w, channel), lanes);
     END_ITEMS
 }

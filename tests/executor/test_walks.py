@@ -17,7 +17,7 @@ from tests.kernels.groups import as_gpu
 from tools.networks import build
 
 SIZES = {"mobilenet_v2": 64, "resnet50": 64}
-NETWORKS = (*SIZES, "inception", "bert", "convnext", "efficientnet")
+NETWORKS = (*SIZES, *encoders.NETWORKS)
 
 
 @cache

@@ -8,6 +8,7 @@ from codl.devices.opencl import Device
 from codl.ir.graph import Shape
 from codl.ir.ops import Epilogue
 from tests.kernels import test_matmul
+from tests.kernels.convolutions import Case, build
 from tests.kernels.groups import as_gpu
 from tests.kernels.harness import EPILOGUES, assert_right, cut
 
@@ -36,3 +37,22 @@ def test_few_rows_are_taken_by_lines(device: Device, rows: int, is_chosen: bool)
 def test_epilogues_of_products(device: Device, epilogue: Epilogue) -> None:
     graph, feeds, reference = test_matmul.build((5, 8), (8, 37), constant=True, bias=True, epilogue=epilogue)
     assert_right(as_gpu(device), graph, feeds, reference, slices=cut(reference.shape, 1, [3, 16, 33]))
+
+
+@GAPS
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("epilogue", ["relu-before", "sigmoid-none"])
+def test_convolutions_of_one_pixel(device: Device, images: int, epilogue: str, gap: int) -> None:
+    case = Case(
+        image=(1, 1),
+        inputs=130,
+        outputs=21,
+        kernel=(1, 1),
+        pads=(0, 0, 0, 0),
+        batch=images,
+        epilogue=EPILOGUES[epilogue],
+    )
+    graph, feeds, reference = build(case)
+    gpu, slices = as_gpu(device), cut(reference.shape, 1, [3, 16])
+    assert choose(graph.nodes[0], graph, gpu.info).implementation.name == LINEAR
+    assert_right(gpu, graph, feeds, reference, slices=slices, gap=gap)

@@ -5,19 +5,20 @@ import pytest
 
 from codl.catalog.choose import choose
 from codl.catalog.groups import choose_assembly
-from codl.catalog.rows.lines import IMPLEMENTATIONS, LAYER, MEAN, SOFTMAX, THREADS
+from codl.catalog.rows.lines import COMBINE, IMPLEMENTATIONS, LAYER, MEAN, ROWS, SOFTMAX, THREADS
 from codl.catalog.spec import Selection
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Shape
-from codl.ir.ops import Epilogue, ResidualOrder
+from codl.ir.ops import CombineMoments, Epilogue, ResidualOrder, RowMoments
 from tests.kernels import test_layer_norm as layer_norms
+from tests.kernels import test_normalize as normalizations
 from tests.kernels import test_reduce_mean as means
 from tests.kernels import test_softmax as softmaxes
 from tests.kernels.groups import as_gpu
-from tests.kernels.harness import EPILOGUES, assert_right, random_array, run_node
+from tests.kernels.harness import EPILOGUES, assert_right, one_node_graph, random_array, run_node
 from tests.kernels.slices import EVERY_AXIS, slices_of
 
-ROWS = {row.name: row for row in IMPLEMENTATIONS}
+TABLE = {row.name: row for row in IMPLEMENTATIONS}
 GAPS = pytest.mark.parametrize("gap", [0, 3], ids=["dense", "spaced"])
 EACH_SHARE = pytest.mark.parametrize("threads", THREADS)
 LONG: list[tuple[Shape, int]] = [((2, 1000), 1), ((3, 130), 1), ((300, 5), 0), ((2, 20, 3, 5), 1)]
@@ -26,7 +27,7 @@ LONG: list[tuple[Shape, int]] = [((2, 1000), 1), ((3, 130), 1), ((300, 5), 0), (
 def select(device: Device, row: str, threads: int) -> Selection:
     """Return a row with so many work-items for a line."""
     return Selection(
-        implementation=ROWS[row], parameters={"threads": threads, **choose_assembly(device.info)}
+        implementation=TABLE[row], parameters={"threads": threads, **choose_assembly(device.info)}
     )
 
 
@@ -75,6 +76,26 @@ def test_means(device: Device, shape: Shape, axes: tuple[int, ...], gap: int) ->
 )
 def test_epilogues_of_means(device: Device, epilogue: Epilogue) -> None:
     check(device, *means.build((2, 20, 3, 5), (2,), epilogue), row=MEAN)
+
+
+@GAPS
+@pytest.mark.parametrize("shape", normalizations.SHAPES.values(), ids=normalizations.SHAPES)
+def test_moments(device: Device, shape: Shape, gap: int) -> None:
+    check(device, *normalizations.rows_case(shape), row=ROWS, gap=gap)
+    check(device, *normalizations.combine_case(shape), row=COMBINE, gap=gap)
+
+
+@pytest.mark.parametrize("value", [3.0, 1e-3])
+def test_equal_values_have_no_deviations(device: Device, value: float) -> None:
+    x = np.full((1, 5, 3, 50), value, np.float32)
+    moments = run_node(as_gpu(device), one_node_graph(RowMoments(), {"x": x}, (1, 5, 3, 2)), {"x": x})
+    np.testing.assert_array_equal(moments[..., 0], x[..., 0])
+    np.testing.assert_array_equal(moments[..., 1], 0)
+    weights = {"s": random_array(5), "t": random_array(5, seed=1)}
+    op = CombineMoments(epsilon=1e-5, row_length=50)
+    graph = one_node_graph(op, {"m": moments, **weights}, (1, 5, 1, 2), constants=weights)
+    factors = run_node(as_gpu(device), graph, {"m": moments})
+    np.testing.assert_array_equal(factors[0, :, 0, 1], weights["t"])
 
 
 @EACH_SHARE

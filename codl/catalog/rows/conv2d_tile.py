@@ -10,6 +10,7 @@ import numpy as np
 from codl.catalog.groups import GROUP, choose_assembly, size_grid, takes_groups
 from codl.catalog.register_tile import pack_panels
 from codl.catalog.rows.boxes import constants_like
+from codl.catalog.rows.linear_rows import is_pixel_product
 from codl.catalog.rows.matrix_windows import as_convolution, as_image_boxes, as_product, has_many_rows
 from codl.catalog.rows.windows import constant_names, has_constant_weights, launch_windows, window_scalars
 from codl.catalog.spec import (
@@ -53,6 +54,8 @@ _MOST_SCRATCH = 1 << 23
 
 
 def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    if is_pixel_product(node, graph):
+        return None
     if takes_groups(info) and has_many_rows(node, graph):
         node, graph = as_convolution(node, graph)
     op = node.op

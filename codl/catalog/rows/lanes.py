@@ -20,6 +20,7 @@ from codl.catalog.rows.boxes import (
 )
 from codl.catalog.rows.parts import Moving, Part, iterate_parts
 from codl.catalog.rows.reshape import can_reshape, reshape_args, reshape_scalars
+from codl.catalog.rows.resize import can_resize, pack_resize_taps
 from codl.catalog.rows.windows import constant_names, has_constant_weights, window_scalars
 from codl.catalog.spec import (
     KernelDims,
@@ -42,8 +43,11 @@ from codl.ir.ops import (
     CombineRows,
     Conv2d,
     LocalResponseNorm,
+    Normalize,
     Pool2d,
     PoolKind,
+    Resize2d,
+    ResizeMode,
     RowSum,
     Unary,
 )
@@ -54,7 +58,9 @@ LANES = 4
 """Channels that a work-item takes where it can."""
 POINTWISE, DEPTHWISE = "pointwise_lanes__buffer", "depthwise_lanes__buffer"
 POOL, SUM, RESHAPE = "pool2d_lanes__buffer", "sum_lanes__buffer", "reshape_lanes__buffer"
-RESPONSE = "response_norm_lanes__buffer"
+RESPONSE, RESIZE = "response_norm_lanes__buffer", "resize2d_lanes__buffer"
+_MOST_ADDENDS = 16
+"""Of a sum that one work-item adds up; several share longer ones (`codl/catalog/rows/lines.py`)."""
 _OVER_ROWS: KernelDims = ((0, 1), (3, 1), (2, 1), (1, 1))
 """Kernel dimension w walks along the image's height."""
 
@@ -109,7 +115,9 @@ def _accept_pointwise(node: Node, graph: Graph, info: DeviceInfo) -> Parameters 
         return choose_assembly(info) if is_plain(node) else None
     if isinstance(op, Affine) and any(len(graph.shape(name)) != 1 for name in node.inputs[1:3]):
         return None
-    is_known = isinstance(op, Binary) or (isinstance(op, Unary | Affine) and not has_residual(node))
+    is_known = isinstance(op, Binary | Normalize) or (
+        isinstance(op, Unary | Affine) and not has_residual(node)
+    )
     return choose_assembly(info) if is_known else None
 
 
@@ -133,6 +141,12 @@ def _describe_pointwise(
             TensorArg(name=name, dims=dims, origin=origin) for name in (node.output, node.inputs[0])
         )
         second, third = (plain_arg(name, graph.shape(name)) for name in node.inputs[1:3])
+    elif isinstance(op, Normalize):
+        function, factors = "AFFINE", node.inputs[1]
+        second, third = (
+            TensorArg(name=factors, dims=((0, 1), None, None, (1, 1)), origin=(0, 0, 0, place))
+            for place in (0, 1)
+        )
     residual = plain_arg(node.residual, shape) if node.residual else target
     batch = _launch(
         POINTWISE,
@@ -246,9 +260,12 @@ def _describe_pool(
 
 
 def _accept_sum(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    del graph
     is_known = isinstance(node.op, RowSum | CombineRows) and not has_residual(node) and takes_groups(info)
-    return choose_assembly(info) if is_known else None
+    if not is_known:
+        return None
+    x = graph.shape(node.inputs[0])
+    length = x[3] if isinstance(node.op, RowSum) else x[2]
+    return choose_assembly(info) if length <= _MOST_ADDENDS else None
 
 
 def _describe_sum(
@@ -323,6 +340,32 @@ def _describe_response(
     return (batch,)
 
 
+def _accept_resize(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    is_known = takes_groups(info) and can_resize(node, graph)
+    return choose_assembly(info) if is_known else None
+
+
+def _describe_resize(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    del parameters
+    op, shape = node.op, graph.shape(node.output)
+    assert isinstance(op, Resize2d)
+    is_linear = op.mode is ResizeMode.LINEAR
+    batch = _launch(
+        RESIZE,
+        tuple(plain_arg(name, graph.shape(name)) for name in (node.output, node.inputs[0])),
+        box_in(out, kernel_dims(4)),
+        info,
+        packed=(pack_resize_taps(node, graph),),
+        panels=(np.zeros(out.count, np.int64), np.ones(out.count, np.int64)),
+        scalars=constants_like(out, out_height=shape[2], out_width=shape[3], is_linear=int(is_linear)),
+        moved=moved_bytes(node, graph, out),
+        work=4 if is_linear else 1,
+    )
+    return (batch,)
+
+
 IMPLEMENTATIONS = (
     make_row("depthwise_conv2d", DEPTHWISE, _accept_depthwise, _describe_depthwise),
     make_row("elementwise", POINTWISE, _accept_pointwise, _describe_pointwise),
@@ -330,4 +373,5 @@ IMPLEMENTATIONS = (
     make_row("reduce", SUM, _accept_sum, _describe_sum),
     make_row("layout", RESHAPE, _accept_reshape, _describe_reshape),
     make_row("normalize", RESPONSE, _accept_response, _describe_response),
+    make_row("resize", RESIZE, _accept_resize, _describe_resize),
 )

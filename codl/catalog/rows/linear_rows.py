@@ -1,4 +1,4 @@
-"""The row for GPUs that multiplies few rows by a constant matrix."""
+"""The row for GPUs that multiplies few rows by a constant matrix; images of one pixel are rows, too."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,14 +14,18 @@ from codl.catalog.spec import (
     PackedArg,
     Parameters,
     ceil_div,
+    kernel_box,
+    plain_arg,
     spread,
 )
 from codl.ir.graph import FloatArray, Graph, Node
-from codl.ir.ops import MatMul
+from codl.ir.ops import Conv2d, MatMul
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
 LINEAR = "linear_rows__buffer"
+FEW_ROWS = 8
+"""Up to so many rows, reading the matrix takes longer than computing, whatever the tile."""
 COLUMNS = 8
 """LINEAR_COLUMNS of kernels/walk/reductions.h."""
 
@@ -35,18 +39,29 @@ def has_constant_matrix(node: Node, graph: Graph) -> bool:
     return rank <= 3 and len(graph.shape(node.inputs[0])) == rank and len(graph.shape(node.inputs[1])) == 2
 
 
-def matrix_names(node: Node, op: MatMul) -> tuple[str, ...]:
+def matrix_names(node: Node, op: MatMul | Conv2d) -> tuple[str, ...]:
     """Return the names of matrix and, if there is one, bias."""
     return node.inputs[1 : 3 if op.has_bias else 2]
 
 
+def is_pixel_product(node: Node, graph: Graph) -> bool:
+    """Return whether a node is a convolution of few images of one pixel, with constant weights."""
+    op, shape = node.op, graph.shape(node.output)
+    if not isinstance(op, Conv2d) or op.groups > 1 or any(op.pads) or op.kernel != (1, 1):
+        return False
+    are_pixels = shape[2:] == graph.shape(node.inputs[0])[2:] == (1, 1)
+    return are_pixels and shape[0] <= FEW_ROWS and all(n in graph.constants for n in matrix_names(node, op))
+
+
 def _accept_linear(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    return choose_assembly(info) if takes_groups(info) and has_constant_matrix(node, graph) else None
+    is_known = has_constant_matrix(node, graph) or is_pixel_product(node, graph)
+    return choose_assembly(info) if takes_groups(info) and is_known else None
 
 
 def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...]) -> FloatArray:
     """Return [ceil(N / 8), 8 + 8 * ceil(K / 4) * 4]: biases of eight columns, then the columns."""
     matrix, *bias = (constants[name] for name in names)
+    matrix = matrix.reshape(matrix.shape[:2]).T if matrix.ndim == 4 else matrix
     depth, columns = matrix.shape
     panels = -(-columns // COLUMNS)
     lines = np.zeros((panels * COLUMNS, -(-depth // 4) * 4), np.float32)
@@ -61,17 +76,23 @@ def _describe_linear(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     del parameters
-    op, depth = node.op, graph.shape(node.inputs[0])[-1]
-    assert isinstance(op, MatMul)
+    op, x = node.op, node.inputs[0]
+    assert isinstance(op, MatMul | Conv2d)
     names = matrix_names(node, op)
-    begin, end = matrix_box(out)
+    if isinstance(op, MatMul):
+        (begin, end), depth, tensors = matrix_box(out), graph.shape(x)[-1], rows_args(node, graph)
+    else:
+        (begin, end), depth = kernel_box(out), graph.shape(x)[1]
+        target, left, residual = (
+            plain_arg(name, graph.shape(name)) for name in (node.output, x, node.residual or node.output)
+        )
+        tensors = (target, left, residual)
     panel_begin, panel_end = begin[:, 3] // COLUMNS, ceil_div(end[:, 3], COLUMNS)
     panels = np.where(out.size > 0, panel_end - panel_begin, 0)
-    target, left, residual = rows_args(node, graph)
     read, written = moved_bytes(node, graph, out)
     batch = LaunchBatch(
         entry=LINEAR,
-        tensors=(target, left, residual),
+        tensors=tensors,
         packed=(
             PackedArg(
                 key=f"{names!r}/nk/columns{COLUMNS}",

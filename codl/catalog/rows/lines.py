@@ -33,11 +33,12 @@ from codl.catalog.spec import (
     spread,
 )
 from codl.ir.graph import Graph, Node, Shape
-from codl.ir.ops import LayerNorm, ReduceMean, Softmax
+from codl.ir.ops import CombineMoments, CombineRows, LayerNorm, ReduceMean, RowMoments, RowSum, Softmax
 from codl.ir.regions import Boxes, IntArray
 from codl.machine import DeviceInfo
 
 SOFTMAX, LAYER, MEAN = "softmax_group__buffer", "layer_norm_group__buffer", "mean_group__buffer"
+ROWS, COMBINE = "moments_rows_group__buffer", "moments_combine_group__buffer"
 THREADS = (32, 64, 128, 256)
 """How many work-items may share a line."""
 _PASSES = 3
@@ -118,10 +119,12 @@ def _describe_axis(
 
 def _accept_mean(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     op = node.op
-    if not isinstance(op, ReduceMean) or not takes_groups(info):
+    if not isinstance(op, ReduceMean | RowSum | CombineRows) or not takes_groups(info):
         return None
     if has_residual(node) or not has_rank_up_to(4, node, graph):
         return None
+    if not isinstance(op, ReduceMean):
+        return {"threads": THREADS[0], **choose_assembly(info)}
     x, outputs = graph.shape(node.inputs[0]), prod(graph.shape(node.output))
     is_inner = len(x) > 0 and innermost_axis(len(x)) in op.axes
     return _choose(info, lines=outputs, length=prod(x) // max(1, outputs), is_innermost=is_inner)
@@ -131,10 +134,12 @@ def _describe_mean(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op, x = node.op, graph.shape(node.inputs[0])
-    assert isinstance(op, ReduceMean)
+    assert isinstance(op, ReduceMean | RowSum | CombineRows)
+    axes = op.axes if isinstance(op, ReduceMean) else (3,) if isinstance(op, RowSum) else (2,)
     dims = kernel_dims(len(x))
-    lengths = [x[entry[0]] if entry is not None and entry[0] in op.axes else 1 for entry in dims]
+    lengths = [x[entry[0]] if entry is not None and entry[0] in axes else 1 for entry in dims]
     addends, inner = prod(lengths), dims[3]
+    scale = 1 / addends if isinstance(op, ReduceMean) else op.scale if isinstance(op, CombineRows) else 1.0
     batch = _launch(
         MEAN,
         [plain_arg(name, graph.shape(name)) for name in (node.output, node.inputs[0])],
@@ -147,15 +152,57 @@ def _describe_mean(
             ),
             **constants_like(
                 out,
-                is_inner=int(inner is not None and inner[0] in op.axes),
+                is_inner=int(inner is not None and inner[0] in axes),
                 threads=parameters["threads"],
             ),
-            "scale": np.full(out.count, 1 / addends, np.float32),
+            "scale": np.full(out.count, scale, np.float32),
             **epilogue_scalars(node.epilogue, out.count),
         },
         moved=moved_bytes(node, graph, out),
         threads=parameters["threads"],
         work=addends,
+    )
+    return (batch,)
+
+
+def _accept_moments(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    del graph
+    if not isinstance(node.op, RowMoments | CombineMoments) or not is_plain(node) or not takes_groups(info):
+        return None
+    return {"threads": THREADS[0], **choose_assembly(info)}
+
+
+def _accept_rows(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    return _accept_moments(node, graph, info) if isinstance(node.op, RowMoments) else None
+
+
+def _accept_combine(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
+    return _accept_moments(node, graph, info) if isinstance(node.op, CombineMoments) else None
+
+
+def _describe_moments(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    op, x, threads = node.op, graph.shape(node.inputs[0]), parameters["threads"]
+    assert isinstance(op, RowMoments | CombineMoments)
+    length = x[3] if isinstance(op, RowMoments) else x[2]
+    begin, extent = box_in(out, kernel_dims(4))
+    scalars = {
+        **box_scalars(begin, extent),
+        **constants_like(out, is_innermost=0, length=length, threads=threads),
+    }
+    if isinstance(op, CombineMoments):
+        scalars["row_length"] = np.full(out.count, op.row_length, np.float32)
+        scalars["epsilon"] = np.full(out.count, op.epsilon, np.float32)
+    batch = _launch(
+        ROWS if isinstance(op, RowMoments) else COMBINE,
+        [plain_arg(name, graph.shape(name)) for name in (node.output, *node.inputs)],
+        np.where(out.size > 0, extent[:, (0, 1, 3)].prod(axis=1), 0),
+        info,
+        scalars=scalars,
+        moved=moved_bytes(node, graph, out),
+        threads=threads,
+        work=2 * length,
     )
     return (batch,)
 
@@ -202,4 +249,6 @@ IMPLEMENTATIONS = (
     _make_row("softmax", SOFTMAX, _accept_softmax, _describe_axis),
     _make_row("normalize", LAYER, _accept_layer, _describe_axis),
     _make_row("reduce", MEAN, _accept_mean, _describe_mean),
+    _make_row("normalize", ROWS, _accept_rows, _describe_moments),
+    _make_row("normalize", COMBINE, _accept_combine, _describe_moments),
 )

@@ -6,15 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from codl.catalog.rows.linear_rows import matrix_names
+from codl.catalog.rows.linear_rows import FEW_ROWS, matrix_names
 from codl.catalog.rows.matmul import matrix_box, rows_args
 from codl.catalog.spec import LaunchBatch, PackedArg
 from codl.ir.graph import FloatArray, Graph, Node, Shape, Tensor
 from codl.ir.ops import Conv2d, MatMul
 from codl.ir.regions import Boxes
 
-FEW_ROWS = 8
-"""Up to so many rows of a product, reading the matrix takes longer than computing, whatever the tile."""
 _AXES = (0, 3, 1, 2)
 """Axes of an image, by those of a batch of matrices: n, h, rows, columns."""
 

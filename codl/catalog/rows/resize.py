@@ -18,12 +18,14 @@ _LINEAR_WORK = 4
 """Elements that a blend reads."""
 
 
+def can_resize(node: Node, graph: Graph) -> bool:
+    """Return whether a node is a Resize2d of an image whose positions are exact in float32."""
+    is_known = isinstance(node.op, Resize2d) and is_plain(node)
+    return is_known and max(graph.shape(node.inputs[0])[2:]) < MOST_POSITIONS
+
+
 def _accepts(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
-    if not isinstance(node.op, Resize2d) or not is_plain(node):
-        return None
-    if max(graph.shape(node.inputs[0])[2:]) >= MOST_POSITIONS:
-        return None
-    return lanes_for(info, graph.shape(node.output)[1])
+    return lanes_for(info, graph.shape(node.output)[1]) if can_resize(node, graph) else None
 
 
 def _pack_taps(
@@ -38,6 +40,17 @@ def _pack_taps(
     return np.array([table], np.float32)
 
 
+def pack_resize_taps(node: Node, graph: Graph) -> PackedArg:
+    """Return which elements of the input each row and column of the output blends."""
+    op, image, out_image = node.op, graph.shape(node.inputs[0])[2:], graph.shape(node.output)[2:]
+    assert isinstance(op, Resize2d)
+    return PackedArg(
+        key=f"taps/{op}/{image}/{out_image}",
+        pack=partial(_pack_taps, op=op, image=image, out_image=out_image),
+        panel_floats=3 * sum(out_image),
+    )
+
+
 def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters) -> Batches:
     op, x, shape = node.op, graph.shape(node.inputs[0]), graph.shape(node.output)
     assert isinstance(op, Resize2d)
@@ -47,13 +60,7 @@ def _describe(node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters
         RESIZE,
         (plain_arg(node.output, shape), plain_arg(node.inputs[0], x)),
         info,
-        packed=(
-            PackedArg(
-                key=f"taps/{op}/{x[2:]}/{shape[2:]}",
-                pack=partial(_pack_taps, op=op, image=x[2:], out_image=shape[2:]),
-                panel_floats=3 * sum(shape[2:]),
-            ),
-        ),
+        packed=(pack_resize_taps(node, graph),),
         panel_begin=np.zeros(out.count, np.int64),
         panel_end=np.ones(out.count, np.int64),
         moved=moved_bytes(node, graph, out),
