@@ -1,6 +1,7 @@
 """A plan explained: every operator, every step and the whole, with their predictions."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from codl.analysis.alternatives import list_alternatives
 from codl.analysis.slices import Oracle, Predictors, Slice, Slices, predict_slices
@@ -213,14 +214,11 @@ def _find_awaited(names: Sequence[str], count: int, slices: Slices) -> int | Non
 
 
 def _explain_part(device: str, known: Slice, axis: int | None, shape: Sequence[int]) -> Part:
-    size = 1
-    for length in shape:
-        size *= length
     return Part(
         device=device,
         begin=0 if axis is None else known.region.begin[axis],
         end=(shape[0] if shape else 0) if axis is None else known.region.end[axis],
-        share=known.region.size / max(size, 1),
+        share=known.region.size / max(prod(shape), 1),
         kernel=known.kernel,
         predicted_us=known.us,
         uncertainty=known.uncertainty,

@@ -60,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune; return 1 when a shape has no kernel that computes it rightly."""
+    """Tune; return 1 when a shape has no kernel that computes it correctly."""
     shapes = _find_shapes(args.model)
     names = [find_device(args.device).info.name] if args.device else _default_names()
     reports = []

@@ -71,7 +71,7 @@ def _format_steps(plan: Plan, graph: Graph) -> Iterator[str]:
         for index, name in enumerate(names):
             node = graph.nodes_by_name[name]
             shape = graph.shape(node.output)
-            text = f" {_bracket(index, len(names))} {name:<{name_width}}  {kinds[name]:<{width}}"
+            text = f" {draw_bracket(index, len(names))} {name:<{name_width}}  {kinds[name]:<{width}}"
             text += f"  {'x'.join(map(str, shape)):<14}"
             if isinstance(step, Run):
                 text += f" all on {step.device}"
@@ -90,12 +90,13 @@ def _format_host(step: Host, width: int) -> Iterator[str]:
     """Yield the ONNX operators of a step of the host on one line, and why it has them on the next."""
     counts = Counter(step.operators)
     operators = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
-    yield f" {_bracket(0, 1)} {'host':<{width}}  {operators}".rstrip()
+    yield f" {draw_bracket(0, 1)} {'host':<{width}}  {operators}".rstrip()
     for reason in step.reasons:
         yield f"   {'':<{width}}    {reason}"
 
 
-def _bracket(index: int, count: int) -> str:
-    if count == 1:
+def draw_bracket(place: int, length: int) -> str:
+    """Return the piece of a chain's bracket that stands before one of its operators."""
+    if length == 1:
         return "─"
-    return "┌" if index == 0 else "└" if index == count - 1 else "│"
+    return "┌" if place == 0 else "└" if place == length - 1 else "│"

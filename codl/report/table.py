@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
+from codl.plan.text import draw_bracket
 from codl.report.inspection import Inspection, Operator, StepRow, Totals, Us, format_share, format_us
 
 _NAME_WIDTH = 36
@@ -122,13 +123,6 @@ def format_cut(operator: Operator) -> str:
     if operator.bounds:
         return " ".join(f"{low}:{high}" for low, high in pairwise(operator.bounds))
     return "(" + " ".join(f"{part.begin}:{part.end}" for part in operator.parts) + ")"
-
-
-def draw_bracket(place: int, length: int) -> str:
-    """Return the piece of a chain's bracket that stands before one of its operators."""
-    if length == 1:
-        return "─"
-    return "┌" if place == 0 else "└" if place == length - 1 else "│"
 
 
 def shorten(text: str, width: int) -> str:

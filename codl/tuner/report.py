@@ -34,7 +34,7 @@ class ShapeReport:
     kernels: tuple[tuple[str, int], ...] = ()
     """Candidates of each kernel; of a session that is only planned."""
     most_seconds: float = 0.0
-    """What measuring them takes at the most, of a session that is only planned."""
+    """Most time that measuring them takes; of a session that is only planned."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -47,7 +47,7 @@ class Shape:
 
 
 def find_shapes(graphs: Iterable[Graph]) -> tuple[Shape, ...]:
-    """Return each shape of some networks once, the heaviest first; what the host computes has no kernels."""
+    """Return each shape of some networks once, the heaviest first; operators of the host are left out."""
     return _gather(
         Shape(key=make_shape_key(node, graph), graph=isolate(node, graph))
         for graph in graphs
@@ -79,7 +79,7 @@ def isolate(node: Node, graph: Graph) -> Graph:
 
 
 def estimate_flops(node: Node, graph: Graph) -> float:
-    """Return about how much work a node is, whatever computes it, in floating-point operations."""
+    """Return an estimate of a node's work in floating-point operations, the same for every kernel."""
     sizes = {name: prod(graph.shape(name)) for name in (*node.inputs, node.output)}
     moved = FLOAT_BYTES * sum(sizes.values())
     products = 0.0
@@ -91,7 +91,7 @@ def estimate_flops(node: Node, graph: Graph) -> float:
 
 
 def workload_path() -> Path:
-    """Return where the layers lie whose shapes are tuned when no model is named."""
+    """Return the file of the layers whose shapes are tuned when no model is named."""
     return profiles_dir() / "workloads" / "layers.json"
 
 

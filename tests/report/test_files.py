@@ -14,12 +14,13 @@ from codl.errors import ModelError
 from codl.frontend import load_graph
 from codl.ir.graph import Graph
 from codl.partitioner.even import plan_even
+from codl.plan.text import draw_bracket
 from codl.report.annotate import annotate_model
 from codl.report.difference import compare, list_difference
 from codl.report.inspection import Inspection
 from codl.report.perfetto import list_trace_events
 from codl.report.picture import draw_timeline
-from codl.report.table import draw_bracket, list_columns, list_rows, list_totals, shorten
+from codl.report.table import list_columns, list_rows, list_totals, shorten
 from tests.graphs import residual_block
 from tests.report.samples import NAMES, count_colours, hostile_graph, inspect, long_graph, measure
 
