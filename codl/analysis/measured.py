@@ -20,7 +20,7 @@ def add_measurement(inspection: Inspection, runs: Sequence[Run], whole_us: Seque
         runs: What took place in each run, at least one; launches and host calls named by operator.
         whole_us: What whole runs took, without being watched.
     """
-    times = _join_fused(_find_medians(runs), inspection)
+    times = _find_medians(runs)
     steps = tuple(_add_to_step(step, times, inspection.devices) for step in inspection.steps)
     operators = tuple(_add_to_operator(o, times, inspection.devices, steps) for o in inspection.operators)
     typical = sorted(runs, key=_find_end)[len(runs) // 2]
@@ -48,20 +48,6 @@ def _find_medians(runs: Sequence[Run]) -> Mapping[tuple[str, str], float]:
         for key, us in sums.items():
             found[key].append(us)
     return {key: median(values) for key, values in found.items()}
-
-
-def _join_fused(
-    times: Mapping[tuple[str, str], float], inspection: Inspection
-) -> Mapping[tuple[str, str], float]:
-    """Return times in which that of a whole kernel counts where it is predicted: for its main operator."""
-    found = dict(times)
-    for operator in inspection.operators:
-        for part in operator.parts if operator.in_kernel_of and not operator.predicted_us else ():
-            us = found.pop((operator.name, part.device), 0.0)
-            main = str(operator.in_kernel_of), part.device
-            if main in found:
-                found[main] += us
-    return found
 
 
 def _add_to_step(step: StepRow, times: Mapping[tuple[str, str], float], devices: Sequence[str]) -> StepRow:

@@ -9,9 +9,9 @@ from codl.report.inspection import Inspection, Operator, Part, StepRow, Us
 
 def fold_parts(inspection: Inspection) -> Inspection:
     """Return an inspection whose operators are the model's own, as far as a plan leaves them together."""
-    operators = {operator.name: operator for operator in inspection.operators}
+    operators = _join_kernels(inspection.operators)
     parts: dict[str, list[Operator]] = {}
-    for operator in inspection.operators:
+    for operator in operators.values():
         whole = find_whole(operator.name, operators)
         if whole is not None and _is_together(operator, operators[whole], inspection.steps):
             parts.setdefault(whole, []).append(operator)
@@ -27,6 +27,24 @@ def fold_parts(inspection: Inspection) -> Inspection:
         replace(one, place=steps[one.step].index(one.name), length=len(steps[one.step])) for one in shown
     )
     return replace(inspection, operators=tuple(placed))
+
+
+def _join_kernels(operators: Sequence[Operator]) -> dict[str, Operator]:
+    """Return operators by name; the measured time of a whole kernel counts where it is predicted."""
+    found = {operator.name: operator for operator in operators}
+    for operator in operators:
+        if operator.in_kernel_of is None or operator.predicted_us:
+            continue
+        main = found[operator.in_kernel_of]
+        own = {part.device: part.measured_us for part in operator.parts}
+        parts = tuple(
+            replace(part, measured_us=_add([part.measured_us, own.get(part.device)])) for part in main.parts
+        )
+        whole_us = _add([main.measured_us, operator.measured_us])
+        found[main.name] = replace(main, parts=parts, measured_us=whole_us)
+        bare = tuple(replace(part, measured_us=None) for part in operator.parts)
+        found[operator.name] = replace(operator, parts=bare, measured_us=None)
+    return found
 
 
 def _is_together(part: Operator, whole: Operator, steps: Sequence[StepRow]) -> bool:
