@@ -34,6 +34,8 @@ from codl.plan.single import plan_single
 from tools.networks import NAMES, build
 
 _LONGEST = 110
+_PUBLISHED = ("googlenet", "efficientnet_b0", "convnext_tiny", "vit_b_16", "swin_t", "bert_base")
+"""Modules of torchvision and transformers, which PyTorch exports first."""
 
 
 def main() -> int:
@@ -47,8 +49,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, metavar="FILE")
     args = parser.parse_args()
     names = args.networks.split(",")
-    if unknown := [name for name in names if name not in NAMES]:
-        parser.error(f"got network {unknown[0]!r}, expected one of {', '.join(NAMES)}")
+    known = (*NAMES, *_PUBLISHED)
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"got network {unknown[0]!r}, expected one of {', '.join(known)}")
     device, found = open_device(args.device), {}
     for name in names:
         try:
@@ -69,7 +72,12 @@ def main() -> int:
 
 def measure(name: str, device: Device, *, batch: int, runs: int, with_torch: bool) -> dict[str, Any]:
     """Return all times of a network in ms, and the errors."""
-    model = build(name, batch=batch).SerializeToString()
+    if name in _PUBLISHED:
+        from tools.torch_modules import export_module
+
+        model = export_module(name, batch=batch)
+    else:
+        model = build(name, batch=batch).SerializeToString()
     graph = load_graph(model)
     rng = np.random.default_rng(0)
     feeds = {one: rng.standard_normal(graph.shape(one), np.float32) for one in graph.inputs}
@@ -77,10 +85,12 @@ def measure(name: str, device: Device, *, batch: int, runs: int, with_torch: boo
     reference = session.run(None, feeds)[0]
     row: dict[str, Any] = {"codl": measure_codl(graph, device, feeds, reference, runs=runs)}
     if with_torch:
-        from tools.torch_graph import UntranslatedError
+        from tools.torch_graph import UntranslatedError, make_function
+        from tools.torch_modules import make_module_function
 
+        make = partial(make_module_function, name) if name in _PUBLISHED else partial(make_function, graph)
         try:
-            row["torch"] = measure_torch(graph, feeds, reference, runs=runs)
+            row["torch"] = measure_torch(make, feeds, reference, runs=runs)
         except UntranslatedError as error:
             row["torch_skipped"] = str(error)
             return row
@@ -116,11 +126,16 @@ def measure_codl(graph: Graph, device: Device, feeds: Any, reference: Any, *, ru
     }
 
 
-def measure_torch(graph: Graph, feeds: Any, reference: Any, *, runs: int) -> dict[str, Any]:
-    """Return by precision the better layout's times in ms and its error."""
-    import torch
+def measure_torch(make: Callable[..., Any], feeds: Any, reference: Any, *, runs: int) -> dict[str, Any]:
+    """Return by precision the better layout's times in ms and its error.
 
-    from tools.torch_graph import make_function
+    Args:
+        make: Returns a function on the GPU, for `dtype` and `is_channels_last`.
+        feeds: The only input.
+        reference: What it should compute.
+        runs: Of each.
+    """
+    import torch
 
     torch.backends.cudnn.benchmark = True
     (x,) = feeds.values()
@@ -131,9 +146,9 @@ def measure_torch(graph: Graph, feeds: Any, reference: Any, *, runs: int) -> dic
         ("float16", torch.float16, False),
     ):
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = has_tf32
-        for layout in ("contiguous", "channels_last"):
+        for layout in ("contiguous", "channels_last")[: 2 if x.ndim == 4 else 1]:
             is_last = layout == "channels_last"
-            compute = make_function(graph, dtype=dtype, is_channels_last=is_last)
+            compute = make(dtype=dtype, is_channels_last=is_last)
             image = torch.from_numpy(x).cuda().to(dtype)
             if is_last:
                 image = image.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,72 @@
+"""Published networks with random weights, as PyTorch modules and as ONNX models exported from them."""
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torchvision
+import transformers
+
+_IMAGE = (3, 224, 224)
+_TOKENS, _HIDDEN = 128, 768
+
+
+class _Encoder(torch.nn.Module):  # type: ignore[misc]
+    """BERT-base from embeddings to the last hidden state.
+
+    Args:
+        attention: The implementation; `eager` is the one that can be exported.
+    """
+
+    def __init__(self, attention: str) -> None:
+        super().__init__()
+        self.model = transformers.BertModel(transformers.BertConfig(attn_implementation=attention))
+
+    def forward(self, x: Any) -> Any:
+        return self.model(inputs_embeds=x).last_hidden_state
+
+
+def _vision(name: str) -> Callable[[str], Any]:
+    options = {"init_weights": True, "aux_logits": False} if name == "googlenet" else {}
+    return lambda _: getattr(torchvision.models, name)(weights=None, **options)
+
+
+MODULES: Mapping[str, tuple[Callable[[str], Any], tuple[int, ...]]] = {
+    **{
+        name: (_vision(name), _IMAGE)
+        for name in ("googlenet", "efficientnet_b0", "convnext_tiny", "vit_b_16", "swin_t")
+    },
+    "bert_base": (_Encoder, (_TOKENS, _HIDDEN)),
+}
+"""Name -> what makes a module for an implementation of attention, and the shape of one input."""
+
+
+def make_module(name: str, *, attention: str = "sdpa") -> Any:
+    """Return a module with the weights that its name always has, ready for inference."""
+    torch.manual_seed(0)
+    return MODULES[name][0](attention).eval()
+
+
+def export_module(name: str, *, batch: int) -> bytes:
+    """Return a module as an ONNX model."""
+    file = io.BytesIO()
+    torch.backends.mha.set_fastpath_enabled(False)  # which cannot be exported
+    with torch.no_grad():
+        torch.onnx.export(
+            make_module(name, attention="eager"),
+            (torch.randn(batch, *MODULES[name][1]),),
+            file,
+            input_names=["x"],
+            dynamo=False,
+            opset_version=17,
+        )
+    torch.backends.mha.set_fastpath_enabled(True)
+    return file.getvalue()
+
+
+def make_module_function(name: str, *, dtype: Any, is_channels_last: bool) -> Callable[[Any], Any]:
+    """Return what a module computes on the GPU, as `torch_graph.make_function` does for a graph."""
+    layout = torch.channels_last if is_channels_last else torch.contiguous_format
+    compute: Callable[[Any], Any] = make_module(name).cuda().to(dtype).to(memory_format=layout)
+    return compute
