@@ -26,7 +26,7 @@ def annotate_model(
 ) -> int:
     """Write a copy of a model with decisions in its nodes, and return how many nodes have one.
 
-    Weights beside the model stay beside the copy: they are copied when it is in another folder.
+    Weights in files next to the model are copied when the copy is in another folder.
 
     Args:
         source: ONNX file.
@@ -99,7 +99,7 @@ def _find_behind(readers: Any, owner: Mapping[str, Operator]) -> list[Operator]:
 
 
 def _list_external(model: Any) -> set[str]:
-    """Return the files beside the model that hold weights."""
+    """Return the files next to the model that hold weights."""
     return {
         entry.value
         for tensor in model.graph.initializer
