@@ -85,6 +85,8 @@ class LaunchBatch:
     """Floats in the zero buffer that the kernel reads; 0 means that it takes none."""
     scratch: IntArray | None = None
     """Floats of memory that one launch of a node hands on to the next; None: the kernel takes none."""
+    keeps_scratch: bool = False
+    """Whether it reads there what the node's launch before it wrote, and takes as much."""
     arrivals: IntArray | None = None
     """Zeros by which groups count themselves, and which the launch leaves as zeros; None: it takes none."""
     local: IntArray | None = None

@@ -2,7 +2,9 @@
 
 A step follows another where it reads or writes what the other wrote, or writes what the other read. A step's
 level is one more than the highest of those that it follows; steps are walked level by level, with a barrier
-between levels. Steps of one level share the groups: each begins at the group behind the last one's.
+between levels. Steps of one level share the groups: each begins at the group behind the last one's. Scratch
+memory is a step's own while its level is walked; launches of a node that hand it on keep it from the first
+one's level to the last one's.
 """
 
 from collections import Counter
@@ -19,6 +21,8 @@ from codl.devices.launch import tensor_arguments
 from codl.devices.memory import Storage
 
 _IMAGE_RANK = 4
+_SCRATCH_STEP = 4
+"""Floats: kernels move four at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,23 @@ class _Step:
         )
 
 
+@dataclass(slots=True, kw_only=True)
+class _Piece:
+    """Scratch memory of one step, or of several that hand it on, and the levels that it is theirs."""
+
+    floats: int
+    level: int
+    last_level: int
+    begin: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.floats
+
+    def meets(self, other: "_Piece") -> bool:
+        return self.floats > 0 and self.level <= other.last_level and other.level <= self.last_level
+
+
 class Tape:
     """A tape while it is written.
 
@@ -93,23 +114,23 @@ class Tape:
             DeviceError: A tensor is out of reach of 32-bit indices.
         """
         order = sorted(range(self.count), key=self._levels.__getitem__)
-        rows, level, places, scratch, arrivals = [], 0, 0, 0, 0
+        pieces = self._place_scratch()
+        rows, level, places, arrivals = [], 0, 0, 0
         for number in order:
             step = self._steps[number]
             is_next = self._levels[number] > level
             if is_next:
-                level, places, scratch, arrivals = self._levels[number], 0, 0, 0
+                level, places, arrivals = self._levels[number], 0, 0
             head = [step.case, int(is_next), places % self._groups, 0]
-            rows.append(_write(step, head, scratch=scratch, arrivals=arrivals))
+            rows.append(_write(step, head, scratch=pieces[number].begin, arrivals=arrivals))
             places += int(step.batch.global_size[0].prod()) // GROUP
-            scratch += _first(step.batch.scratch)
             arrivals += _first(step.batch.arrivals)
         return np.concatenate(rows)
 
     @property
     def scratch_floats(self) -> int:
         """What the steps of a level take at most."""
-        return self._find_most([_first(step.batch.scratch) for step in self._steps])
+        return max([1, *(piece.end for piece in self._place_scratch())])
 
     @property
     def arrivals(self) -> int:
@@ -141,6 +162,26 @@ class Tape:
         for level, amount in zip(self._levels, amounts, strict=True):
             most[level] += amount
         return max(1, *most.values()) if most else 1
+
+    def _place_scratch(self) -> list["_Piece"]:
+        """Return the scratch memory of each step; steps that hand it on have one piece."""
+        pieces: list[_Piece] = []
+        owners: list[int] = []
+        for step, level in zip(self._steps, self._levels, strict=True):
+            floats = -(-_first(step.batch.scratch) // _SCRATCH_STEP) * _SCRATCH_STEP
+            if step.batch.keeps_scratch and pieces:
+                pieces[-1].last_level = level
+            else:
+                pieces.append(_Piece(floats=floats, level=level, last_level=level))
+            owners.append(len(pieces) - 1)
+        placed: list[_Piece] = []
+        for piece in sorted(pieces, key=lambda one: one.level):
+            others = sorted((one for one in placed if one.meets(piece)), key=lambda one: one.begin)
+            for other in others:
+                if piece.end > other.begin:
+                    piece.begin = max(piece.begin, other.end)
+            placed.append(piece)
+        return [pieces[owner] for owner in owners]
 
 
 def _write(step: _Step, head: list[int], *, scratch: int, arrivals: int) -> npt.NDArray[np.int32]:

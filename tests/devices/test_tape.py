@@ -1,5 +1,7 @@
 """The tape of a walk: where barriers come, how steps share groups and scratch memory, what words say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -79,8 +81,21 @@ def test_steps_without_a_barrier_share_groups_and_scratch() -> None:
     rows = tape.words.reshape(-1, WORDS)
     assert rows[:, 1].tolist() == [0, 0, 1]
     assert rows[:, 2].tolist() == [0, 3, 0]
-    assert rows[:, HEAD_WORDS + 12].tolist() == [0, 10, 0]
-    assert tape.scratch_floats == 20
+    assert rows[:, HEAD_WORDS + 12].tolist() == [0, 12, 0]
+    assert tape.scratch_floats == 24
+
+
+def test_launches_that_hand_scratch_on_keep_it() -> None:
+    tape = Tape(4)
+    for number in range(3):
+        batch = replace(make_batch(("y", "x"), scratch=16), keeps_scratch=number > 0)
+        tape.add(1, batch, (operand(0), operand(1024)), ())
+    for place in (128, 128):
+        tape.add(1, make_batch(("y", "x"), scratch=8), (operand(place), operand(1024)), ())
+    rows = tape.words.reshape(-1, WORDS)
+    assert rows[:, 1].tolist() == [0, 0, 1, 0, 1]
+    assert rows[:, HEAD_WORDS + 12].tolist() == [0, 16, 0, 16, 0]
+    assert tape.scratch_floats == 24
 
 
 def test_words_are_the_arguments_of_the_kernel_alone() -> None:
