@@ -46,7 +46,7 @@ static inline float add_line(float value, int width, __local float *memory) {
 typedef struct {
     place_t dst, src, residual;
     int weights;
-    int n_begin, n_count, row_begin, row_end, channel_begin, channel_end, panel_begin, panels, depth;
+    int n_begin, n_count, row_begin, row_end, channel_begin, channel_end, panel_begin, panels, depth, is_vector;
     EPILOGUE_FIELDS;
 } linear_t;
 #define LINEAR_BUFFERS \
@@ -54,10 +54,69 @@ typedef struct {
 #define LINEAR_COLUMNS 8
 #define LINEAR_WIDTH (GROUP / LINEAR_COLUMNS)
 #define LINEAR_ROWS 4
+// Local memory that it takes, in floats.
+#define LINEAR_FLOATS (GROUP * LINEAR_COLUMNS)
+
+// Stores a sum of a column through the epilogue.
+static inline void store_linear(__local const linear_t *d, float sum, int n, int w, int channel, __global float *dst,
+                                __global const float *residual) {
+    float4 other = (float4)(0.0f);
+    if (d->residual_order != RESIDUAL_NONE) other.x = residual[INDEX(d->residual, n, 0, w, channel)];
+    dst[INDEX(d->dst, n, 0, w, channel)] =
+        finish_value((float4)(sum, 0.0f, 0.0f, 0.0f), other, d->residual_order, d->activation, d->alpha, d->beta).x;
+}
+
+// Reads a vector of four of the source, and of each column of a panel; zeros behind the last one.
+#define READ_TURN(value, factors, place, turn)                                                                   \
+    {                                                                                                            \
+        const int k = ((turn) * GROUP + lid) * 4;                                                                \
+        const bool ok = k < depth;                                                                               \
+        __global const float *column_0 = weights + (size_t)(place) * (LINEAR_COLUMNS * (padded + 1)) + LINEAR_COLUMNS; \
+        UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c)                                                          \
+            factors[c] = ok ? GLOBAL_4(column_0 + c * padded + k) : (float4)(0.0f);                              \
+        value = !ok ? (float4)(0.0f) : is_aligned ? GLOBAL_4(from + k) : load_lanes(from + k * d->src.c, d->src.c, 0, depth - k); \
+    }
+
+// One row times a matrix, as fast as memory delivers the matrix: a work-item takes every 256th vector of four of all
+// columns of a panel, and reads the next vectors, of the next panel, too, before it multiplies.
+APART linear_vector(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
+    const int lid = get_local_id(0), depth = d->depth, padded = (depth + 3) / 4 * 4, panels = d->panels;
+    const int turns = (depth + GROUP * 4 - 1) / (GROUP * 4), column = lid / LINEAR_WIDTH, lane = lid % LINEAR_WIDTH;
+    const bool is_aligned = IS_ALIGNED(d->src) && depth % 4 == 0;
+    __global const float *from = src + INDEX(d->src, d->n_begin, 0, d->row_begin, 0);
+    float4 value, next_value = (float4)(0.0f), factors[LINEAR_COLUMNS], next_factors[LINEAR_COLUMNS];
+    if (group < panels && d->n_count * (d->row_end - d->row_begin) > 0) READ_TURN(next_value, next_factors, group, 0)
+    for (int place = group; place < panels; place += groups) {
+        float4 sums[LINEAR_COLUMNS];
+        UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) sums[c] = (float4)(0.0f);
+        for (int turn = 0; turn < turns; ++turn) {
+            value = next_value;
+            UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) factors[c] = next_factors[c];
+            if (turn + 1 < turns) {
+                READ_TURN(next_value, next_factors, place, turn + 1)
+            } else if (place + groups < panels) {
+                READ_TURN(next_value, next_factors, place + groups, 0)
+            }
+            UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) sums[c] = fma(value, factors[c], sums[c]);
+        }
+        GROUP_BARRIER
+        UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c)
+            memory[c * GROUP + lid] = (sums[c].x + sums[c].y) + (sums[c].z + sums[c].w);
+        GROUP_BARRIER
+        float sum = 0.0f;
+        UNROLL for (int i = 0; i < LINEAR_COLUMNS; ++i) sum += memory[column * GROUP + i * LINEAR_WIDTH + lane];
+        sum = add_line(sum, LINEAR_WIDTH, memory);
+        const int channel = (d->panel_begin + place) * LINEAR_COLUMNS + column;
+        if (lane == 0 && channel >= d->channel_begin && channel < d->channel_end) {
+            const float bias = weights[(size_t)place * (LINEAR_COLUMNS * (padded + 1)) + column];
+            store_linear(d, sum + bias, d->n_begin, d->row_begin, channel, dst, residual);
+        }
+    }
+}
 
 // A line of work-items sums a column: each of them every 32nd vector of four, then all of the line. Weights lie as
 // [panel, 8 + 8 * K], the biases of a panel's columns, then the columns, zeros behind the last row up to a multiple of 4.
-BODY linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
+BODY linear_matrix(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
     const int lid = get_local_id(0), column = lid / LINEAR_WIDTH, lane = lid % LINEAR_WIDTH;
     const int depth = d->depth, padded = (depth + 3) / 4 * 4, rows = d->row_end - d->row_begin;
     const bool is_aligned = IS_ALIGNED(d->src) && depth % 4 == 0;
@@ -73,17 +132,12 @@ BODY linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, int group
                 sums[r] = (float4)(0.0f);
                 at[r] = INDEX(d->src, d->n_begin + n, 0, d->row_begin + row - n * rows, 0);
             }
-            if (is_aligned && d->n_count * rows == 1) {
-                _Pragma("unroll 8") for (int k = lane * 4; k < depth; k += LINEAR_WIDTH * 4)
-                    sums[0] = fma(GLOBAL_4(src + at[0] + k), GLOBAL_4(weight + k), sums[0]);
-            } else {
-                for (int k = lane * 4; k < depth; k += LINEAR_WIDTH * 4) {
-                    const float4 factor = GLOBAL_4(weight + k);
-                    for (int r = 0; r < LINEAR_ROWS; ++r) {
-                        __global const float *from = src + at[r] + k * d->src.c;
-                        const float4 value = is_aligned ? GLOBAL_4(from) : load_lanes(from, d->src.c, 0, depth - k);
-                        sums[r] = fma(value, factor, sums[r]);
-                    }
+            for (int k = lane * 4; k < depth; k += LINEAR_WIDTH * 4) {
+                const float4 factor = GLOBAL_4(weight + k);
+                for (int r = 0; r < LINEAR_ROWS; ++r) {
+                    __global const float *from = src + at[r] + k * d->src.c;
+                    const float4 value = is_aligned ? GLOBAL_4(from) : load_lanes(from, d->src.c, 0, depth - k);
+                    sums[r] = fma(value, factor, sums[r]);
                 }
             }
             for (int r = 0; r < LINEAR_ROWS; ++r) {
@@ -91,14 +145,16 @@ BODY linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, int group
                 const bool is_wanted = first + r < d->n_count * rows && channel >= d->channel_begin;
                 if (lane == 0 && is_wanted && channel < d->channel_end) {
                     const int n = (first + r) / rows, w = d->row_begin + first + r - n * rows;
-                    float4 other = (float4)(0.0f);
-                    if (d->residual_order != RESIDUAL_NONE)
-                        other.x = residual[INDEX(d->residual, d->n_begin + n, 0, w, channel)];
-                    dst[INDEX(d->dst, d->n_begin + n, 0, w, channel)] =
-                        finish_value((float4)(sum + bias[column], 0.0f, 0.0f, 0.0f), other, d->residual_order,
-                                     d->activation, d->alpha, d->beta).x;
+                    store_linear(d, sum + bias[column], d->n_begin + n, w, channel, dst, residual);
                 }
             }
         }
     }
+}
+
+BODY linear_rows(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
+    if (d->is_vector)
+        linear_vector(d, dst, src, residual, weights, group, groups, memory);
+    else
+        linear_matrix(d, dst, src, residual, weights, group, groups, memory);
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -56,6 +57,12 @@ def is_pixel_product(node: Node, graph: Graph) -> bool:
 def _accept_linear(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     is_known = has_constant_matrix(node, graph) or is_pixel_product(node, graph)
     return choose_assembly(info) if takes_groups(info) and is_known else None
+
+
+def _has_one_row(node: Node, graph: Graph) -> bool:
+    """Return whether the whole operator is a vector times a matrix: slices have the bits of the whole."""
+    shape = graph.shape(node.output)
+    return (shape[0] if isinstance(node.op, Conv2d) else prod(shape[:-1])) == 1
 
 
 def _pack(constants: Mapping[str, FloatArray], *, names: tuple[str, ...]) -> FloatArray:
@@ -113,7 +120,7 @@ def _describe_linear(
             "channel_end": end[:, 3],
             "panel_begin": panel_begin,
             "panels": panels,
-            **constants_like(out, depth=depth),
+            **constants_like(out, depth=depth, is_vector=int(_has_one_row(node, graph))),
             **epilogue_scalars(node.epilogue, out.count),
         },
         units={"steps": spread(panels, info.units) * COLUMNS * depth, "tiles": spread(panels, info.units)},
