@@ -12,6 +12,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,8 +20,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from codl.catalog.choose import choose
-from codl.catalog.groups import choose_assembly
-from codl.catalog.rows.conv2d_tile import IMPLEMENTATIONS, PARTS, STEPS
+from codl.catalog.groups import GROUP, takes_groups
+from codl.catalog.rows import conv2d_tile, conv2d_winograd_tile
+from codl.catalog.rows.windows import has_constant_weights
 from codl.catalog.shape_key import make_shape_key
 from codl.catalog.spec import Selection
 from codl.devices.memory import place_in
@@ -34,7 +36,7 @@ from codl.ir.graph import Graph, Node
 from codl.ir.regions import Boxes, Region
 from tools.networks import build
 
-(TILE_ROW,) = IMPLEMENTATIONS
+TILE_ROWS = (*conv2d_tile.IMPLEMENTATIONS, *conv2d_winograd_tile.IMPLEMENTATIONS)
 STEPS_OF_A_TAPE, RUNS = 6, 5
 
 
@@ -89,23 +91,32 @@ def measure_network(graph: Graph, device: Device) -> dict[str, Any]:
 
 def iterate_tiles(node: Node, graph: Graph, device: Device) -> Iterator[Selection]:
     """Yield every way to compute a convolution by tiles that is not hopeless."""
-    fits = TILE_ROW.fits
-    if TILE_ROW.accepts(node, graph, device.info) is None or fits is None:
+    if not takes_groups(device.info) or not has_constant_weights(node, graph):
         return
-    for rows, columns in STEPS:
-        for parts in PARTS:
-            parameters = {"BM": rows, "BN": columns, "parts": parts, **choose_assembly(device.info)}
-            batch = None
-            if fits(node, graph, device.info, parameters):
-                whole = Boxes.whole(graph.shape(node.output), 1)
-                (batch,) = TILE_ROW.describe(node, graph, whole, device.info, parameters)
-            if batch is None or (parts > 1 and int(batch.global_size[0, 0]) // 256 > 3 * device.info.units):
+    whole = Boxes.whole(graph.shape(node.output), 1)
+    for row in TILE_ROWS:
+        assert row.fits is not None
+        for values in product(*row.allowed.values()):
+            parameters = dict(zip(row.allowed, values, strict=True))
+            if not row.fits(node, graph, device.info, parameters):
                 continue
-            yield Selection(implementation=TILE_ROW, parameters=parameters)
+            batches = row.describe(node, graph, whole, device.info, parameters)
+            groups = max(int(batch.global_size[0, 0]) for batch in batches) // GROUP
+            if parameters["parts"] > 1 and len(batches) == 1 and groups > 3 * device.info.units:
+                continue
+            yield Selection(implementation=row, parameters=parameters)
 
 
-def time_step(node: Node, graph: Graph, device: Device, selection: Selection, weights: Weights) -> float:
-    """Return what a step of a walk takes in us, its barrier included."""
+def time_step(
+    node: Node,
+    graph: Graph,
+    device: Device,
+    selection: Selection,
+    weights: Weights,
+    *,
+    stage: int | None = None,
+) -> float:
+    """Return what a node, or one of its launches, takes in us as steps of a walk, barriers included."""
     whole = Boxes.whole(graph.shape(node.output), 1)
     row, parameters = selection.implementation, selection.parameters
     walks, scratch = DeviceWalks(device, graph, weights), Scratch(device)
@@ -119,7 +130,8 @@ def time_step(node: Node, graph: Graph, device: Device, selection: Selection, we
             device.fill(storages[name].buffer, 0.5)
     label = Label(kind=EventKind.LAUNCH, device=0, name=node.name)
     for _ in range(STEPS_OF_A_TAPE):
-        for batch in row.describe(node, graph, whole, device.info, parameters):
+        batches = row.describe(node, graph, whole, device.info, parameters)
+        for batch in batches if stage is None else batches[stage : stage + 1]:
             operands = [storages[arg.name] for arg in batch.tensors]
             if not walks.take(batch, operands, parameters, label):
                 raise ValueError(f"no step of a walk: {selection}")

@@ -15,6 +15,7 @@ from codl.catalog.rows import (
     conv2d_winograd,
     conv2d_winograd_patch,
     conv2d_winograd_streamed,
+    conv2d_winograd_tile,
     conv_transpose,
     copy,
     depthwise,
@@ -39,6 +40,7 @@ from codl.catalog.spec import Implementation
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *lanes.IMPLEMENTATIONS,
+    *conv2d_winograd_tile.IMPLEMENTATIONS,
     *conv2d_tile.IMPLEMENTATIONS,
     *linear_rows.IMPLEMENTATIONS,
     *matmul_tile.IMPLEMENTATIONS,

@@ -1,6 +1,6 @@
 """Which kernels the device's walker can call: the cases of kernels/walk/walk__buffer.cl."""
 
-from codl.catalog.spec import Parameters
+from codl.catalog.spec import LaunchBatch, Parameters
 
 WALKER, WALKER_ENTRY = "walk/walk__buffer.cl", "walk__buffer"
 WORDS = 64
@@ -10,6 +10,7 @@ HEAD_WORDS = 4
 TENSOR_BUFFERS = 4
 """Buffers in which tensors of a walk may lie; one behind them is that of constants."""
 _TILES = ((32, 32), (64, 64), (128, 64), (128, 128))
+_WINOGRAD = ("INPUTS_2", "INPUTS_4", "112x64", "56x128", "112x128", "OUTPUTS_2", "OUTPUTS_4")
 _ENTRIES = {
     "pointwise_lanes__buffer": "POINTWISE",
     "depthwise_lanes__buffer": "DEPTHWISE",
@@ -30,6 +31,7 @@ _NAMES = (
     "NOTHING",
     *(f"TILE_{rows}x{columns}" for rows, columns in _TILES),
     *(f"MATMUL_{rows}" for rows in _MATMULS),
+    *(f"WINOGRAD_{name}" for name in _WINOGRAD),
     *_ENTRIES.values(),
 )
 POINTWISE_FUNCTIONS = ("ADD", "MUL", "SUB", "DIV", "PRELU", "AFFINE", "COPY")
@@ -44,10 +46,17 @@ CASES = "".join(
 """The file walk/cases.h that kernels include."""
 
 
-def find_case(entry: str, parameters: Parameters) -> int | None:
-    """Return the walker's case of a kernel with its parameters; None where it has none."""
+def find_case(batch: LaunchBatch, parameters: Parameters) -> int | None:
+    """Return the walker's case of a launch of a row with its parameters; None where it has none."""
+    entry = batch.entry
+    if batch.source is not None:
+        return None
     if entry == "conv2d_tile__buffer":
         return _NAMES.index(f"TILE_{parameters['BM']}x{parameters['BN']}")
     if entry == "matmul_tile__buffer":
         return _NAMES.index(f"MATMUL_{parameters['BM']}")
+    if entry == "conv2d_winograd_tile__buffer":
+        tile = parameters["TILE"]
+        stages = (f"INPUTS_{tile}", f"{parameters['BM']}x{parameters['BN']}", f"OUTPUTS_{tile}")
+        return _NAMES.index(f"WINOGRAD_{stages[int(batch.scalars['stage'][0])]}")
     return _NAMES.index(_ENTRIES[entry]) if entry in _ENTRIES else None

@@ -62,8 +62,7 @@ class DeviceWalks:
     def covers(self, work: Work) -> bool:
         """Return whether all launches of some work can be steps of a walk, and need no programs."""
         return self.walker is not None and all(
-            batch.source is None and find_case(batch.entry, work.selection.parameters) is not None
-            for batch in work.batches
+            find_case(batch, work.selection.parameters) is not None for batch in work.batches
         )
 
     def take(
@@ -74,7 +73,7 @@ class DeviceWalks:
         label: Label,
     ) -> bool:
         """Return whether a launch has become a step of a walk; otherwise nothing has changed."""
-        case = find_case(batch.entry, parameters) if self.walker and batch.source is None else None
+        case = find_case(batch, parameters) if self.walker else None
         if case is None or self.walker is None or label.kind is not EventKind.LAUNCH:
             return False
         buffers = self._find_buffers(batch, storages)

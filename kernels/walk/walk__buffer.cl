@@ -35,6 +35,19 @@
 #include "walk/matmul_tile.h"
 #define BM 64
 #include "walk/matmul_tile.h"
+#define BM 112
+#define BN 64
+#include "walk/winograd_multiply.h"
+#define BM 56
+#define BN 128
+#include "walk/winograd_multiply.h"
+#define BM 112
+#define BN 128
+#include "walk/winograd_multiply.h"
+#define TILE 2
+#include "walk/winograd_transforms.h"
+#define TILE 4
+#include "walk/winograd_transforms.h"
 #include "walk/pointwise.h"
 #include "walk/windows.h"
 #include "walk/channels.h"
@@ -69,6 +82,24 @@
                         memory);                                                                                    \
         break;                                                                                                      \
     }
+#define WINOGRAD_TILE_CASE(m, n)                                                                                    \
+    case WALK_WINOGRAD_##m##x##n: {                                                                                 \
+        DESCRIBED(winograd_t)                                                                                       \
+        winograd_multiply_##m##x##n(d, weights + d->weights, scratch + d->scratch, group, groups, memory);          \
+        break;                                                                                                      \
+    }
+#define WINOGRAD_CASES(tile)                                                                                        \
+    case WALK_WINOGRAD_INPUTS_##tile: {                                                                             \
+        DESCRIBED(winograd_t)                                                                                       \
+        winograd_inputs_##tile(d, BUFFER(d->src), scratch + d->scratch, group, groups);                             \
+        break;                                                                                                      \
+    }                                                                                                               \
+    case WALK_WINOGRAD_OUTPUTS_##tile: {                                                                            \
+        DESCRIBED(winograd_t)                                                                                       \
+        winograd_outputs_##tile(d, BUFFER(d->dst), BUFFER(d->residual), weights + d->weights, scratch + d->scratch, \
+                                group, groups);                                                                     \
+        break;                                                                                                      \
+    }
 
 __kernel BY_GROUP
 void walk__buffer(__global const int *tape, int count, __global float *b0, __global float *b1, __global float *b2,
@@ -93,6 +124,11 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
             TILE_CASE(128, 128)
             MATMUL_CASE(32)
             MATMUL_CASE(64)
+            WINOGRAD_TILE_CASE(112, 64)
+            WINOGRAD_TILE_CASE(56, 128)
+            WINOGRAD_TILE_CASE(112, 128)
+            WINOGRAD_CASES(2)
+            WINOGRAD_CASES(4)
             case WALK_POINTWISE: {
                 DESCRIBED(pointwise_t)
                 pointwise_lanes(d, BUFFER(d->dst), BUFFER(d->a), BUFFER(d->b), BUFFER(d->c), BUFFER(d->residual),

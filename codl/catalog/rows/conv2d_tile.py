@@ -63,13 +63,24 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
         return None
     if op.groups > 1 and graph.shape(node.output)[1] // op.groups < 8:
         return None
+    _, tile, parts = _find_best(node, op, graph, info)
+    return {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_assembly(info)}
+
+
+def estimate_best_us(node: Node, graph: Graph, info: DeviceInfo) -> float:
+    """Return about what a convolution takes in the tiles that suit it best."""
+    assert isinstance(node.op, Conv2d)
+    return _find_best(node, node.op, graph, info)[0]
+
+
+def _find_best(node: Node, op: Conv2d, graph: Graph, info: DeviceInfo) -> tuple[float, tuple[int, int], int]:
+    """Return what a convolution takes in us, its tile and its parts, the fastest by the rule."""
     counts = {one: (_count_tiles(node, op, graph, one), _count_steps(node, graph, one)) for one in STEPS}
-    _, tile, parts = min(
+    return min(
         (_estimate_us(*counts[tile], tile, parts=parts, units=info.units), tile, parts)
         for tile, parts in product(STEPS, PARTS)
         if _suits(*counts[tile], tile, parts)
     )
-    return {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_assembly(info)}
 
 
 def _count_tiles(node: Node, op: Conv2d, graph: Graph, tile: tuple[int, int]) -> int:

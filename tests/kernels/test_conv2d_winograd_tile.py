@@ -1,0 +1,116 @@
+"""Minimal filtering by work-groups on every device: shapes, parts of sums, epilogues, cuts, walks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from codl.catalog.choose import choose
+from codl.catalog.groups import choose_assembly
+from codl.catalog.rows import conv2d_tile
+from codl.catalog.rows.conv2d_winograd_tile import IMPLEMENTATIONS, PARTS, SHAPES, TILES
+from codl.catalog.spec import Selection
+from codl.devices.opencl import Device
+from codl.devices.walker import WALK_VARIABLE
+from codl.executor.compile import compile_plan
+from codl.ir.ops import Epilogue
+from codl.plan.single import plan_single
+from tests.kernels.convolutions import Case, build
+from tests.kernels.groups import as_gpu
+from tests.kernels.harness import EPILOGUES, assert_right, cut, run_node
+from tests.kernels.test_conv2d_winograd import CASES, cuts_of, winograd
+from tests.oracle import OPERATOR_TOLERANCE, relative_error
+
+(ROW,) = IMPLEMENTATIONS
+EACH_TILE = pytest.mark.parametrize("tile", TILES)
+EACH_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+WINDOWS = {name: case for name, case in CASES.items() if case.kernel == (3, 3)}
+MANY = winograd(image=(20, 25), inputs=36, outputs=140)
+"""More tiles and channels than a tile of products holds, inputs that are no whole step."""
+
+
+def select(device: Device, tile: int = 4, shape: tuple[int, int] = SHAPES[0], parts: int = 1) -> Selection:
+    """Return the row with these parameters."""
+    parameters = {
+        "TILE": tile,
+        "BM": shape[0],
+        "BN": shape[1],
+        "parts": parts,
+        **choose_assembly(device.info),
+    }
+    return Selection(implementation=ROW, parameters=parameters)
+
+
+@EACH_TILE
+@pytest.mark.parametrize("case", WINDOWS.values(), ids=WINDOWS)
+def test_agrees_with_onnx_runtime_and_cuts_keep_bits(device: Device, case: Case, tile: int) -> None:
+    graph, feeds, reference = build(case)
+    slices = cuts_of(reference.shape)
+    assert_right(device, graph, feeds, reference, slices=slices, selection=select(device, tile))
+
+
+@EACH_TILE
+@EACH_SHAPE
+@pytest.mark.parametrize("gap", [0, 3], ids=["dense", "spaced"])
+def test_shapes_and_parts(device: Device, tile: int, shape: tuple[int, int], gap: int) -> None:
+    graph, feeds, reference = build(replace(MANY, batch=2, epilogue=EPILOGUES["relu-before"]))
+    slices = [*cut(reference.shape, 1, [20, 131]), *cut(reference.shape, 2, [6])]
+    chosen = select(device, tile, shape, 3)
+    assert_right(device, graph, feeds, reference, slices=slices, gap=gap, selection=chosen)
+
+
+def test_bits_depend_on_parts_alone(device: Device) -> None:
+    graph, feeds, _ = build(MANY)
+    first, *others = (
+        run_node(device, graph, feeds, selection=select(device, 4, shape, 2)).view(np.uint32)
+        for shape in SHAPES
+    )
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+@EACH_TILE
+@pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)
+def test_epilogues(device: Device, epilogue: Epilogue, tile: int) -> None:
+    graph, feeds, reference = build(winograd(image=(5, 7), epilogue=epilogue))
+    slices = [*cut(reference.shape, 1, [3]), *cut(reference.shape, 2, [1]), *cut(reference.shape, 3, [5])]
+    assert_right(device, graph, feeds, reference, slices=slices, selection=select(device, tile))
+
+
+@EACH_TILE
+@pytest.mark.parametrize("parts", [1, 8])
+def test_many_channels_stay_accurate(device: Device, tile: int, parts: int) -> None:
+    graph, feeds, reference = build(winograd(image=(8, 8), inputs=512, outputs=8))
+    value = run_node(device, graph, feeds, selection=select(device, tile, parts=parts))
+    assert relative_error(value, reference) <= OPERATOR_TOLERANCE
+
+
+@pytest.mark.parametrize("groups", ["1", "2"])
+def test_walks_have_the_bits_of_launches(
+    device: Device, groups: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = as_gpu(device)
+    graph, feeds, reference = build(winograd(image=(28, 28), inputs=64, outputs=64))
+    monkeypatch.setattr(conv2d_tile, "estimate_best_us", lambda node, graph, info: 1e9)
+    assert choose(graph.nodes[0], graph, gpu.info).implementation is ROW
+    plan, values = plan_single(graph, device=gpu.info.name), []
+    for wanted in ("0", groups):
+        monkeypatch.setenv(WALK_VARIABLE, wanted)
+        executable = compile_plan(graph, plan, [gpu])
+        if wanted == groups == "2" and executable.launch_count != 1:
+            pytest.skip("a device whose groups do not run together")
+        assert executable.launch_count == (3 if wanted == "0" else 1)
+        values.append(executable.run(feeds)["y"])
+    np.testing.assert_array_equal(values[0].view(np.uint32), values[1].view(np.uint32))
+    assert relative_error(values[1], reference) <= OPERATOR_TOLERANCE
+
+
+def test_is_chosen_where_it_saves_time(device: Device) -> None:
+    info = replace(as_gpu(device).info, units=132)
+    many, _, _ = build(winograd(image=(56, 56), inputs=256, outputs=64))
+    few, _, _ = build(winograd(image=(16, 16), inputs=16, outputs=16))
+    rows = [choose(graph.nodes[0], graph, info).implementation for graph in (many, few)]
+    assert rows == [ROW, *conv2d_tile.IMPLEMENTATIONS]
+    parameters = choose(many.nodes[0], many, info).parameters
+    assert parameters["parts"] in PARTS
+    assert ROW.accepts(many.nodes[0], many, replace(info, local_memory_bytes=1 << 15)) is None
