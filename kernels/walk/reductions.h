@@ -105,8 +105,11 @@ APART linear_vector(__local const linear_t *d, LINEAR_BUFFERS, int group, int gr
         GROUP_BARRIER
         float sum = 0.0f;
         UNROLL for (int i = 0; i < LINEAR_COLUMNS; ++i) sum += memory[column * GROUP + i * LINEAR_WIDTH + lane];
-        sum = add_line(sum, LINEAR_WIDTH, memory);
+        memory[column * GROUP + lane] = sum;
+        GROUP_BARRIER
         const int channel = (d->panel_begin + place) * LINEAR_COLUMNS + column;
+        if (lane == 0)
+            for (int i = 1; i < LINEAR_WIDTH; ++i) sum += memory[column * GROUP + i];
         if (lane == 0 && channel >= d->channel_begin && channel < d->channel_end) {
             const float bias = weights[(size_t)place * (LINEAR_COLUMNS * (padded + 1)) + column];
             store_linear(d, sum + bias, d->n_begin, d->row_begin, channel, dst, residual);
