@@ -10,13 +10,12 @@ HEAD_WORDS = 4
 TENSOR_BUFFERS = 4
 """Buffers in which tensors of a walk may lie; one behind them is that of constants."""
 _TILES = ((32, 32), (64, 64), (128, 64), (128, 128))
-_WINOGRAD = ("INPUTS_2", "INPUTS_4", "112x64", "56x128", "112x128", "OUTPUTS_2", "OUTPUTS_4")
+_WINOGRAD = ("INPUTS_2", "INPUTS_4", "112x64", "56x128", "OUTPUTS_2", "OUTPUTS_4")
 _ENTRIES = {
     "pointwise_lanes__buffer": "POINTWISE",
     "depthwise_lanes__buffer": "DEPTHWISE",
     "pool2d_lanes__buffer": "POOL",
     "sum_lanes__buffer": "SUM",
-    "linear_rows__buffer": "LINEAR",
     "softmax_group__buffer": "SOFTMAX",
     "layer_norm_group__buffer": "LAYER_NORM",
     "mean_group__buffer": "MEAN",
@@ -33,6 +32,8 @@ _NAMES = (
     *(f"MATMUL_{rows}" for rows in _MATMULS),
     *(f"WINOGRAD_{name}" for name in _WINOGRAD),
     *_ENTRIES.values(),
+    "LINEAR_VECTOR",
+    "LINEAR_MATRIX",
 )
 POINTWISE_FUNCTIONS = ("ADD", "MUL", "SUB", "DIV", "PRELU", "AFFINE", "COPY")
 """What pointwise_lanes__buffer computes, by code."""
@@ -59,4 +60,6 @@ def find_case(batch: LaunchBatch, parameters: Parameters) -> int | None:
         tile = parameters["TILE"]
         stages = (f"INPUTS_{tile}", f"{parameters['BM']}x{parameters['BN']}", f"OUTPUTS_{tile}")
         return _NAMES.index(f"WINOGRAD_{stages[int(batch.scalars['stage'][0])]}")
+    if entry == "linear_rows__buffer":
+        return _NAMES.index("LINEAR_VECTOR" if batch.scalars["is_vector"][0] else "LINEAR_MATRIX")
     return _NAMES.index(_ENTRIES[entry]) if entry in _ENTRIES else None

@@ -107,6 +107,11 @@ class Tape:
         return len(self._steps)
 
     @property
+    def cases(self) -> frozenset[int]:
+        """The walker's cases that it takes."""
+        return frozenset(step.case for step in self._steps)
+
+    @property
     def words(self) -> npt.NDArray[np.int32]:
         """All descriptors.
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from codl.catalog.groups import GROUP, choose_assembly, takes_groups
+from codl.catalog.spec import Parameters
 from codl.catalog.walking import TENSOR_BUFFERS, WALKER, WALKER_ENTRY, WORDS
 from codl.devices.boundary import driver_calls
 from codl.devices.opencl import Device
@@ -46,13 +47,22 @@ class Walker:
         self._begun = 0.0
 
     def bind(
-        self, tape: Any, count: int, *, buffers: list[Any], weights: Any, arrivals: int, scratch: Any
+        self,
+        tape: Any,
+        count: int,
+        *,
+        cases: frozenset[int],
+        buffers: list[Any],
+        weights: Any,
+        arrivals: int,
+        scratch: Any,
     ) -> tuple[Any, Callable[[], Any], tuple[Any, ...]]:
         """Return a kernel that walks a tape, what enqueues it, and its arguments.
 
         Args:
             tape: Buffer of descriptors.
             count: How many.
+            cases: Of the steps.
             buffers: Those in which tensors lie, one to `TENSOR_BUFFERS`.
             weights: Buffer of constants.
             arrivals: Counters that a step takes at most.
@@ -61,7 +71,7 @@ class Walker:
         Raises:
             BuildError: The driver refused the kernel.
         """
-        kernel = self.device.kernel(WALKER, WALKER_ENTRY, choose_assembly(self.device.info))
+        kernel = self.device.kernel(WALKER, WALKER_ENTRY, self._choose_parameters(cases))
         bases = (buffers + buffers[:1] * TENSOR_BUFFERS)[:TENSOR_BUFFERS]
         counters = self.device.arrivals(arrivals)
         args = (tape, np.int32(count), *bases, weights, scratch, counters, self._sync)
@@ -72,6 +82,13 @@ class Walker:
             partial(cl.enqueue_nd_range_kernel, self.device.queue, kernel, size, (GROUP, 1, 1)),
             args,
         )
+
+    def _choose_parameters(self, cases: frozenset[int]) -> Parameters:
+        """Return how the walker is compiled: with all cases on GPUs; CPUs would take a minute for that."""
+        assembly = choose_assembly(self.device.info)
+        if not self.device.queue.device.type & cl.device_type.CPU:
+            return assembly
+        return {**assembly, "CASES": sum(1 << case for case in cases)}
 
     def begin(self) -> None:
         """Note when a walk is handed over."""
@@ -106,6 +123,7 @@ class Walker:
             _, enqueue, _keep = self.bind(
                 self.device.upload_integers(tape),
                 _PROBE_STEPS,
+                cases=frozenset(),
                 buffers=[nothing],
                 weights=nothing,
                 arrivals=1,

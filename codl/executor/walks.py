@@ -125,6 +125,7 @@ class DeviceWalks:
             kernel, call, args = self.walker.bind(
                 self._device.upload_integers(walk.tape.words),
                 walk.tape.count,
+                cases=walk.tape.cases,
                 buffers=list(self._buffers.values()),
                 weights=weights,
                 arrivals=walk.tape.arrivals,

@@ -20,13 +20,6 @@
 
 // Bodies are in line: what their pointers are aligned to is known there.
 #define BODY static inline __attribute__((always_inline)) void
-// Bodies that take many registers are out of line on NVIDIA's GPUs, where the walker's others would have fewer. PoCL
-// knows no work-item in functions that are out of line.
-#if PTX
-#define APART static __attribute__((noinline)) void
-#else
-#define APART BODY
-#endif
 
 // What a group wrote to global memory before it is seen by the whole device, and what others wrote is seen after it.
 // One work-item does it for its group, between two barriers of it.

@@ -79,17 +79,21 @@ static inline void store_linear(__local const linear_t *d, float sum, int n, int
 
 // One row times a matrix, as fast as memory delivers the matrix: a work-item takes every 256th vector of four of all
 // columns of a panel, and reads the next vectors, of the next panel, too, before it multiplies.
-APART linear_vector(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
+BODY linear_vector(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
     const int lid = get_local_id(0), depth = d->depth, padded = (depth + 3) / 4 * 4, panels = d->panels;
     const int turns = (depth + GROUP * 4 - 1) / (GROUP * 4), column = lid / LINEAR_WIDTH, lane = lid % LINEAR_WIDTH;
     const bool is_aligned = IS_ALIGNED(d->src) && depth % 4 == 0;
     __global const float *from = src + INDEX(d->src, d->n_begin, 0, d->row_begin, 0);
-    float4 value, next_value = (float4)(0.0f), factors[LINEAR_COLUMNS], next_factors[LINEAR_COLUMNS];
+    float4 value, factors[LINEAR_COLUMNS];
+#if PTX
+    float4 next_value = (float4)(0.0f), next_factors[LINEAR_COLUMNS];
     if (group < panels && d->n_count * (d->row_end - d->row_begin) > 0) READ_TURN(next_value, next_factors, group, 0)
+#endif
     for (int place = group; place < panels; place += groups) {
         float4 sums[LINEAR_COLUMNS];
         UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) sums[c] = (float4)(0.0f);
         for (int turn = 0; turn < turns; ++turn) {
+#if PTX
             value = next_value;
             UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) factors[c] = next_factors[c];
             if (turn + 1 < turns) {
@@ -97,6 +101,9 @@ APART linear_vector(__local const linear_t *d, LINEAR_BUFFERS, int group, int gr
             } else if (place + groups < panels) {
                 READ_TURN(next_value, next_factors, place + groups, 0)
             }
+#else
+            READ_TURN(value, factors, place, turn)
+#endif
             UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) sums[c] = fma(value, factors[c], sums[c]);
         }
         GROUP_BARRIER

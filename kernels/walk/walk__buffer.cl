@@ -12,10 +12,13 @@
 //   arrivals  zeros, left as zeros
 //   sync      of the barrier (walk/barrier.h)
 // Launch      as many groups as are resident together   local (256, 1, 1)
-// Parameters  PTX 0 1
-// Tested by   tests/devices/test_walker.py
+// Parameters  PTX 0 1; CASES bits of the cases that a tape may hold
+// Tested by   tests/executor/test_walks.py
 #ifndef PTX
 #define PTX 0
+#endif
+#ifndef CASES
+#define CASES -1
 #endif
 #include "walk/cases.h"
 #include "walk/barrier.h"
@@ -41,9 +44,6 @@
 #define BM 56
 #define BN 128
 #include "walk/winograd_multiply.h"
-#define BM 112
-#define BN 128
-#include "walk/winograd_multiply.h"
 #define TILE 2
 #include "walk/winograd_transforms.h"
 #define TILE 4
@@ -67,37 +67,47 @@
     if ((number) < count && get_local_id(0) < WORDS)                                                                \
         FETCH_WORD(descriptors + (number) % 2 * WORDS + get_local_id(0), tape + (number) * WORDS + get_local_id(0)) \
     COMMIT_COPIES
-#define DESCRIBED(type) __local const type *d = (__local const type *)(words + HEAD_WORDS);
+// Begins a case by its descriptor. What follows a constant condition's break is no code to a compiler.
+#define DESCRIBED(name, type)                                                                                       \
+    if (((CASES) >> WALK_##name & 1) == 0) break;                                                                   \
+    __local const type *d = (__local const type *)(words + HEAD_WORDS);
 #define TILE_CASE(m, n)                                                                                             \
     case WALK_TILE_##m##x##n: {                                                                                     \
-        DESCRIBED(conv2d_tile_t)                                                                                    \
+        DESCRIBED(TILE_##m##x##n, conv2d_tile_t)                                                                    \
         conv2d_tile_##m##x##n(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights,          \
                               scratch + d->scratch, arrivals + d->arrivals, group, groups, memory);                 \
         break;                                                                                                      \
     }
 #define MATMUL_CASE(m)                                                                                              \
     case WALK_MATMUL_##m: {                                                                                         \
-        DESCRIBED(matmul_tile_t)                                                                                    \
+        DESCRIBED(MATMUL_##m, matmul_tile_t)                                                                        \
         matmul_tile_##m(d, BUFFER(d->dst), BUFFER(d->left), BUFFER(d->right), BUFFER(d->residual), group, groups,   \
                         memory);                                                                                    \
         break;                                                                                                      \
     }
 #define WINOGRAD_TILE_CASE(m, n)                                                                                    \
     case WALK_WINOGRAD_##m##x##n: {                                                                                 \
-        DESCRIBED(winograd_t)                                                                                       \
+        DESCRIBED(WINOGRAD_##m##x##n, winograd_t)                                                                   \
         winograd_multiply_##m##x##n(d, weights + d->weights, scratch + d->scratch, group, groups, memory);          \
         break;                                                                                                      \
     }
 #define WINOGRAD_CASES(tile)                                                                                        \
     case WALK_WINOGRAD_INPUTS_##tile: {                                                                             \
-        DESCRIBED(winograd_t)                                                                                       \
+        DESCRIBED(WINOGRAD_INPUTS_##tile, winograd_t)                                                               \
         winograd_inputs_##tile(d, BUFFER(d->src), scratch + d->scratch, group, groups);                             \
         break;                                                                                                      \
     }                                                                                                               \
     case WALK_WINOGRAD_OUTPUTS_##tile: {                                                                            \
-        DESCRIBED(winograd_t)                                                                                       \
+        DESCRIBED(WINOGRAD_OUTPUTS_##tile, winograd_t)                                                              \
         winograd_outputs_##tile(d, BUFFER(d->dst), BUFFER(d->residual), weights + d->weights, scratch + d->scratch, \
                                 group, groups);                                                                     \
+        break;                                                                                                      \
+    }
+#define LINEAR_CASE(name, body)                                                                                     \
+    case WALK_LINEAR_##name: {                                                                                      \
+        DESCRIBED(LINEAR_##name, linear_t)                                                                          \
+        linear_##body(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights, group, groups,   \
+                      memory);                                                                                      \
         break;                                                                                                      \
     }
 
@@ -126,75 +136,70 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
             MATMUL_CASE(64)
             WINOGRAD_TILE_CASE(112, 64)
             WINOGRAD_TILE_CASE(56, 128)
-            WINOGRAD_TILE_CASE(112, 128)
             WINOGRAD_CASES(2)
             WINOGRAD_CASES(4)
             case WALK_POINTWISE: {
-                DESCRIBED(pointwise_t)
+                DESCRIBED(POINTWISE, pointwise_t)
                 pointwise_lanes(d, BUFFER(d->dst), BUFFER(d->a), BUFFER(d->b), BUFFER(d->c), BUFFER(d->residual),
                                 group, groups);
                 break;
             }
             case WALK_RESHAPE: {
-                DESCRIBED(reshape_t)
+                DESCRIBED(RESHAPE, reshape_t)
                 reshape_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
                 break;
             }
             case WALK_DEPTHWISE: {
-                DESCRIBED(depthwise_t)
+                DESCRIBED(DEPTHWISE, depthwise_t)
                 depthwise_lanes(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights, group,
                                 groups);
                 break;
             }
             case WALK_POOL: {
-                DESCRIBED(pool2d_t)
+                DESCRIBED(POOL, pool2d_t)
                 pool2d_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
                 break;
             }
             case WALK_SUM: {
-                DESCRIBED(sum_t)
+                DESCRIBED(SUM, sum_t)
                 sum_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
                 break;
             }
-            case WALK_LINEAR: {
-                DESCRIBED(linear_t)
-                linear_rows(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->residual), weights + d->weights, group,
-                            groups, memory);
-                break;
-            }
+            LINEAR_CASE(VECTOR, vector)
+            LINEAR_CASE(MATRIX, matrix)
             case WALK_SOFTMAX: {
-                DESCRIBED(softmax_t)
+                DESCRIBED(SOFTMAX, softmax_t)
                 softmax_group(d, BUFFER(d->dst), BUFFER(d->src), group, groups, memory);
                 break;
             }
             case WALK_LAYER_NORM: {
-                DESCRIBED(layer_norm_t)
+                DESCRIBED(LAYER_NORM, layer_norm_t)
                 layer_norm_group(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->scale), BUFFER(d->shift), group, groups,
                                  memory);
                 break;
             }
             case WALK_MEAN: {
-                DESCRIBED(mean_t)
+                DESCRIBED(MEAN, mean_t)
                 mean_group(d, BUFFER(d->dst), BUFFER(d->src), group, groups, memory);
                 break;
             }
             case WALK_RESPONSE_NORM: {
-                DESCRIBED(response_norm_t)
+                DESCRIBED(RESPONSE_NORM, response_norm_t)
                 response_norm_lanes(d, BUFFER(d->dst), BUFFER(d->src), group, groups);
                 break;
             }
             case WALK_RESIZE: {
-                DESCRIBED(resize2d_t)
+                DESCRIBED(RESIZE, resize2d_t)
                 resize2d_lanes(d, BUFFER(d->dst), BUFFER(d->src), weights + d->taps, group, groups);
                 break;
             }
             case WALK_MOMENTS_ROWS: {
-                DESCRIBED(moments_rows_t)
+                DESCRIBED(MOMENTS_ROWS, moments_rows_t)
                 moments_rows_group(d, BUFFER(d->dst), BUFFER(d->src), group, groups, memory);
                 break;
             }
             case WALK_MOMENTS_COMBINE: {
-                DESCRIBED(moments_combine_t)
+                DESCRIBED(MOMENTS_COMBINE, moments_combine_t)
                 moments_combine_group(d, BUFFER(d->dst), BUFFER(d->src), BUFFER(d->scale), BUFFER(d->shift), group,
                                       groups, memory);
                 break;

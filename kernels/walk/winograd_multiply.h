@@ -9,7 +9,7 @@
 #include "walk/winograd.h"
 
 #define BK 16
-#define STAGES (PTX && BM * BN < 112 * 128 ? 3 : 2)
+#define STAGES (PTX ? 3 : 2)
 #define TM 7
 #define TN (BM * BN / (TM * GROUP))
 #define SUMS (TM * TN)
@@ -56,7 +56,7 @@
     }                                                                                            \
     COMMIT_COPIES
 
-APART WINOGRAD_TILE_NAME(BM, BN)(__local const winograd_t *d, __global const float *weights, __global float *scratch,
+BODY WINOGRAD_TILE_NAME(BM, BN)(__local const winograd_t *d, __global const float *weights, __global float *scratch,
                                 int group, int groups, __local float *memory) {
     // As in walk/conv2d_tile.h: 32 work-items read 8 vectors of channels and 4 of rows.
     const int lid = get_local_id(0);

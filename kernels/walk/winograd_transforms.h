@@ -54,7 +54,7 @@
     const int h = (d->row_begin / TILE + tile_row) * TILE;                                                      \
     const int w = (d->col_begin / TILE + tile - tile_row * d->row_tiles) * TILE;
 
-APART WINOGRAD_NAME(inputs, TILE)(__local const winograd_t *d, __global const float *src, __global float *scratch,
+BODY WINOGRAD_NAME(inputs, TILE)(__local const winograd_t *d, __global const float *src, __global float *scratch,
                                  int group, int groups) {
     const int rows = d->images * d->tiles, depth = d->depth, items = rows * depth, point_floats = rows * depth;
     const int step_h = d->src.h, step_w = d->src.w, in_h = d->in_h, in_w = d->in_w;
@@ -78,7 +78,7 @@ APART WINOGRAD_NAME(inputs, TILE)(__local const winograd_t *d, __global const fl
     }
 }
 
-APART WINOGRAD_NAME(outputs, TILE)(__local const winograd_t *d, __global float *dst, __global const float *residual,
+BODY WINOGRAD_NAME(outputs, TILE)(__local const winograd_t *d, __global float *dst, __global const float *residual,
                                   __global const float *weights, __global const float *scratch, int group,
                                   int groups) {
     const int rows = d->images * d->tiles, panel_channels = d->panel_channels, width = d->panels * panel_channels;
