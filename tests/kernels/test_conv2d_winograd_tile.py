@@ -10,14 +10,17 @@ from codl.catalog.groups import choose_assembly
 from codl.catalog.rows import conv2d_tile
 from codl.catalog.rows.conv2d_winograd_tile import IMPLEMENTATIONS, PARTS, SHAPES, TILES
 from codl.catalog.spec import Selection
-from codl.devices.opencl import Device
+from codl.devices.opencl import Device, open_devices
 from codl.devices.walker import WALK_VARIABLE
 from codl.executor.compile import compile_plan
-from codl.ir.ops import Epilogue
+from codl.ir.graph import FloatArray, Shape
+from codl.ir.ops import Conv2d, Epilogue
+from codl.ir.regions import Boxes
 from codl.plan.single import plan_single
+from tests.exactness import DEVICES, cut_every_node
 from tests.kernels.convolutions import Case, build
 from tests.kernels.groups import as_gpu
-from tests.kernels.harness import EPILOGUES, assert_right, cut, run_node
+from tests.kernels.harness import EPILOGUES, assert_right, cut, one_node_graph, run_node
 from tests.kernels.test_conv2d_winograd import CASES, cuts_of, winograd
 from tests.oracle import OPERATOR_TOLERANCE, relative_error
 
@@ -70,6 +73,40 @@ def test_bits_depend_on_parts_alone(device: Device) -> None:
 
 
 @EACH_TILE
+@pytest.mark.parametrize("batch", [8, 33])
+def test_tiles_of_products_hold_many_images(device: Device, tile: int, batch: int) -> None:
+    graph, feeds, reference = build(winograd(image=(6, 9), inputs=20, outputs=12, batch=batch))
+    slices = [*cut(reference.shape, 0, [5]), *cut(reference.shape, 1, [3]), *cut(reference.shape, 2, [5])]
+    assert_right(device, graph, feeds, reference, slices=slices, selection=select(device, tile))
+
+
+def test_large_batches_take_as_much_scratch_memory_as_indices_reach(device: Device) -> None:
+    gpu = as_gpu(device)
+    for batch in (1, 8, 32, 512):
+        op = Conv2d(
+            kernel=(3, 3),
+            stride=(1, 1),
+            dilation=(1, 1),
+            pads=(1, 1, 1, 1),
+            groups=1,
+            has_bias=False,
+            tile=(4, 4),
+        )
+        inputs: dict[str, Shape | FloatArray] = {
+            "x": (batch, 64, 56, 56),
+            "w": np.zeros((64, 64, 3, 3), np.float32),
+        }
+        graph = one_node_graph(op, inputs, (batch, 64, 56, 56), constants=["w"])
+        (node,) = graph.nodes
+        parameters = ROW.accepts(node, graph, gpu.info)
+        assert (parameters is None) == (batch == 512)
+        if parameters is not None:
+            whole = Boxes.whole(graph.shape("y"), 1)
+            batches = ROW.describe(node, graph, whole, gpu.info, parameters)
+            assert all(int(one.scratch[0]) <= 1 << 26 for one in batches if one.scratch is not None)
+
+
+@EACH_TILE
 @pytest.mark.parametrize("epilogue", EPILOGUES.values(), ids=EPILOGUES)
 def test_epilogues(device: Device, epilogue: Epilogue, tile: int) -> None:
     graph, feeds, reference = build(winograd(image=(5, 7), epilogue=epilogue))
@@ -103,6 +140,18 @@ def test_walks_have_the_bits_of_launches(
         values.append(executable.run(feeds)["y"])
     np.testing.assert_array_equal(values[0].view(np.uint32), values[1].view(np.uint32))
     assert relative_error(values[1], reference) <= OPERATOR_TOLERANCE
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_cut_over_a_pair_is_exact(axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WALK_VARIABLE, "1")
+    monkeypatch.setattr(conv2d_tile, "estimate_best_us", lambda node, graph, info: 1e9)
+    graph, feeds, reference = build(winograd(image=(20, 25), inputs=20, outputs=24))
+    first, *others = open_devices(DEVICES)
+    devices = [as_gpu(first), *others]
+    assert choose(graph.nodes[0], graph, devices[0].info).implementation is ROW
+    executable = compile_plan(graph, cut_every_node(graph, DEVICES, axis, 7), devices)
+    assert relative_error(executable.run(feeds)["y"], reference) <= OPERATOR_TOLERANCE
 
 
 def test_is_chosen_where_it_saves_time(device: Device) -> None:
