@@ -10,6 +10,7 @@ import transformers
 
 _IMAGE = (3, 224, 224)
 _TOKENS, _HIDDEN = 128, 768
+_CALIBRATION_BATCH = 4
 
 
 class _Encoder(torch.nn.Module):  # type: ignore[misc]
@@ -28,8 +29,16 @@ class _Encoder(torch.nn.Module):  # type: ignore[misc]
 
 
 def _vision(name: str) -> Callable[[str], Any]:
-    options = {"init_weights": True, "aux_logits": False} if name == "googlenet" else {}
-    return lambda _: getattr(torchvision.models, name)(weights=None, **options)
+    options = {"init_weights": False, "aux_logits": False} if name == "googlenet" else {}
+    return lambda _: _take_first_batch(getattr(torchvision.models, name)(weights=None, **options))
+
+
+def _take_first_batch(module: Any) -> Any:
+    """Return a module whose batch normalizations take their statistics from the first batch alone."""
+    for part in module.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.momentum = None
+    return module
 
 
 MODULES: Mapping[str, tuple[Callable[[str], Any], tuple[int, ...]]] = {
@@ -45,7 +54,13 @@ MODULES: Mapping[str, tuple[Callable[[str], Any], tuple[int, ...]]] = {
 def make_module(name: str, *, attention: str = "sdpa") -> Any:
     """Return a module with the weights that its name always has, ready for inference."""
     torch.manual_seed(0)
-    return MODULES[name][0](attention).eval()
+    module = MODULES[name][0](attention)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.ndim > 1 and not parameter.any():  # a head that is to be trained
+                torch.nn.init.normal_(parameter, std=0.02)
+        module.train()(torch.randn(_CALIBRATION_BATCH, *MODULES[name][1]))  # statistics of batches
+    return module.eval()
 
 
 def export_module(name: str, *, batch: int) -> bytes:
