@@ -12,8 +12,8 @@
 //             panels, channels of one, points, inputs filled up, parts of a sum, inputs, image size, pads, epilogue
 // Launch      stage 0: a group for 256 inputs of all tiles; stage 1: for each part of each tile of BM rows and BN
 //             channels at each point; stage 2: for 256 channels of all tiles   local (256, 1, 1)
-// Parameters  TILE 2 4 outputs along each side; BM 56 112 rows and BN 128 64 channels of a tile of products;
-//             PTX 0 1 whether NVIDIA's assembly may be used
+// Parameters  TILE 2 4 outputs along each side; BM 56 112 rows and BN 64 128 channels of a tile of products: 112 x 64
+//             or 56 x 128; PTX 0 1 whether NVIDIA's assembly may be used
 // Tested by   tests/kernels/test_conv2d_winograd_tile.py
 #ifndef TILE
 #define TILE 4
