@@ -19,6 +19,7 @@ from codl.catalog.rows import (
     conv_transpose,
     copy,
     depthwise,
+    lane_windows,
     lanes,
     linear_rows,
     lines,
@@ -39,6 +40,7 @@ from codl.catalog.rows import (
 from codl.catalog.spec import Implementation
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    *lane_windows.IMPLEMENTATIONS,
     *lanes.IMPLEMENTATIONS,
     *conv2d_winograd_tile.IMPLEMENTATIONS,
     *conv2d_tile.IMPLEMENTATIONS,

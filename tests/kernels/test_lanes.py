@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from codl.catalog.choose import choose
-from codl.catalog.rows.lanes import DEPTHWISE, POINTWISE, POOL, RESHAPE, RESIZE, RESPONSE, SUM
+from codl.catalog.rows.lane_windows import DEPTHWISE, POOL, RESIZE, RESPONSE
+from codl.catalog.rows.lanes import POINTWISE, RESHAPE, SUM
 from codl.catalog.rows.lines import MEAN
 from codl.devices.opencl import Device
 from codl.ir.graph import FloatArray, Graph, Shape
