@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codl.devices.forks import make_lock
-from codl.errors import InputError, InputTypeError, ModelTypeError, UnsupportedError, suggest
+from codl.errors import InputError, InputTypeError, ModelError, ModelTypeError, UnsupportedError, suggest
 from codl.frontend.declared import Shapes, Values, name_model
 from codl.options import SessionOptions
 from codl.session.arguments import fix_argument, is_fixed
@@ -140,8 +140,19 @@ class Opening:
     def load(self, shapes: Shapes, values: Values) -> "LoadedModel":
         """Return the model for certain shapes and values of initializers; errors as in `load_source`."""
         with self._lock:  # shapes are written into what was read
-            source = self.source or read_late(self._model, self._options)[0]
+            source = self.source or self._read_again()
             return load_late(source, shapes=shapes, initializers={**self._fixed, **values})
+
+    def _read_again(self) -> "Source":
+        source, _ = read_late(self._model, self._options)
+        if source.digest != self._digest:
+            raise ModelError(
+                f"{self._label}: got another content than when the session was made, expected the same; "
+                "make another session of it"
+            )
+        if self._shapes is None:  # other shapes may come
+            self.source = source
+        return source
 
     def forget(self) -> None:
         """Free what was read: variants have copies of what they need."""

@@ -90,3 +90,17 @@ def test_a_broken_model_is_never_known() -> None:
     for _ in range(2):
         with pytest.raises(codl.CodlError):
             open_model(model)
+
+
+def test_a_file_that_changes_is_not_mixed_up(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(make_model("1,2"))
+    run(open_model(str(path)))
+    session = open_model(str(path))
+    path.write_bytes(make_model("1,2").replace(b"Abs", b"Neg"))
+
+    with pytest.raises(codl.ModelError, match="another content"):
+        session.wait()
+
+    assert run(session) == [[1.0, 2.0]]
+    assert run(open_model(str(path))) == [[1.0, -2.0]]
