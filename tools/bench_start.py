@@ -21,7 +21,7 @@ from typing import Any
 
 _FLAG = "--serve"
 _LIBRARIES = ("onnxruntime", "codl")
-_SETTLING_RUNS, _SETTLING_SECONDS = 60, 6.0
+_SETTLING_RUNS, _SETTLING_SECONDS = 60, 2.0
 """After codl's kernels are ready: its trial of ONNX Runtime and the plan ends within so many runs."""
 _TURN_SECONDS = 0.25
 _HEAD = """| model | by | first result | ready | RSS, MiB | ms a run | speed | served by |
