@@ -28,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 Found = TypeVar("Found")
 _PAIR_SECONDS = 2.5
 _REFERENCES_FILE, _NEIGHBOURS_FILE = "references.json", "neighbours.json"
+_disturbed: dict[tuple[DeviceInfo, DeviceInfo], tuple[Neighbour, Neighbour]] = {}
 
 
 def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
@@ -121,7 +122,7 @@ def _tell_device(info: DeviceInfo) -> dict[str, Any]:
 def _recall_neighbours(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour, Neighbour]:
     """Return the effects of two devices on each other, the first one's first; measured once, then kept.
 
-    A measurement that other programs disturbed is not kept.
+    A measurement that other programs disturbed is kept for this process alone.
     """
     known = {**_tell_device(first), "other": asdict(DeviceKey.of(second))}
     where = f"{second.name}.{_NEIGHBOURS_FILE}"
@@ -129,11 +130,14 @@ def _recall_neighbours(first: DeviceInfo, second: DeviceInfo) -> tuple[Neighbour
     def read(told: Mapping[str, Any]) -> tuple[Neighbour, Neighbour]:
         return parse_neighbour(told["first"], "first"), parse_neighbour(told["second"], "second")
 
-    if (kept := _recall(first, where, known, read)) is not None:
+    kept = _recall(first, where, known, read) or _disturbed.get((first, second))
+    if kept is not None:
         return kept
     one, two = measure_neighbours(open_device(first.name), open_device(second.name), seconds=_PAIR_SECONDS)
     if one.is_steady:
         _keep(first, where, {**known, "first": format_neighbour(one), "second": format_neighbour(two)})
+    else:
+        _disturbed[first, second] = one, two
     return one, two
 
 
