@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codl.session.variants import Variant
 
 _LOG = logging.getLogger(__name__)
-_DELAY_SECONDS = 0.5
+_DELAY_SECONDS = 2.0
 """From the session's making to the first work in its background."""
 _WORTH_SECONDS = 1.0
 """What ONNX Runtime has taken for other shapes than the first before a plan is made for them."""
