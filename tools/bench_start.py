@@ -23,7 +23,8 @@ _FLAG = "--serve"
 _LIBRARIES = ("onnxruntime", "codl")
 _SETTLING_RUNS, _SETTLING_SECONDS = 60, 2.0
 """After codl's kernels are ready: its trial of ONNX Runtime and the plan ends within so many runs."""
-_TURN_SECONDS = 0.25
+_TURN_SECONDS, _PAUSE_SECONDS = 0.25, 0.1
+"""The pause lets threads of the other process come to rest."""
 _HEAD = """| model | by | first result | ready | RSS, MiB | ms a run | speed | served by |
 |---|---|--:|--:|--:|--:|--:|---|"""
 
@@ -98,9 +99,12 @@ def measure_model(model: Path, size: int, turns: int) -> dict[str, dict[str, Any
         warm = Program("codl", model, size, cache)
         rows["codl, warm"] = warm.ask("start")
         taken: dict[str, list[float]] = {"ONNX Runtime": [], "codl, warm": []}
+        programs = [("ONNX Runtime", host), ("codl, warm", warm)]
         for _ in range(turns):
-            for by, program in (("ONNX Runtime", host), ("codl, warm", warm)):
+            for by, program in programs:
+                time.sleep(_PAUSE_SECONDS)
                 taken[by].append(program.ask("turn")["seconds"])
+            programs.reverse()
         for by, times in taken.items():
             rows[by]["run"] = median(times)
         ratios = [a / b for a, b in zip(*taken.values(), strict=True)]
