@@ -1,12 +1,11 @@
 """Finds channel shuffles: a reshape, a transpose and a reshape, the middle ones perhaps of five axes."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from codl.frontend.onnx_node import OnnxNode
-from codl.frontend.structure import find_reads
+from codl.frontend.producers import Producers
 from codl.ir.graph import Shape
 
 
@@ -32,11 +31,9 @@ def find_shuffles(
         shapes: Shapes as far as they are known.
         outputs: Outputs of the model.
     """
-    producers = {name: node for node in nodes for name in node.outputs}
-    reads = Counter(name for node in nodes for name in find_reads(node.proto))
-    reads.update(outputs)
+    producers = Producers(nodes, outputs)
     for last in nodes:
-        chain = _find_chain(last, producers, reads)
+        chain = _find_chain(last, producers)
         if chain is None:
             continue
         first, middle = chain
@@ -47,19 +44,13 @@ def find_shuffles(
             yield Shuffle(source=source, groups=groups, inner=chain, last=last)
 
 
-def _find_chain(
-    last: OnnxNode, producers: Mapping[str, OnnxNode], reads: Counter[str]
-) -> tuple[OnnxNode, OnnxNode] | None:
+def _find_chain(last: OnnxNode, producers: Producers) -> tuple[OnnxNode, OnnxNode] | None:
     """Return the reshape and the transpose that end in the reshape ``last``, if nothing else reads them."""
-    if last.op_type != "Reshape":
+    middle = producers.find_sole(last) if last.op_type == "Reshape" else None
+    first = producers.find_sole(middle) if middle is not None and middle.op_type == "Transpose" else None
+    if middle is None or first is None or first.op_type != "Reshape":
         return None
-    chain = [last]
-    for op_type in ("Transpose", "Reshape"):
-        name = chain[-1].inputs[0]
-        if name not in producers or producers[name].op_type != op_type or reads[name] != 1:
-            return None
-        chain.append(producers[name])
-    return chain[2], chain[1]
+    return first, middle
 
 
 def _find_groups(known: Sequence[Shape | None], *, order: tuple[int, ...] | None) -> int | None:

@@ -1,11 +1,10 @@
 """Finds transposes of many axes between reshapes: without axes of one element they are transposes of few."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from codl.frontend.onnx_node import OnnxNode
-from codl.frontend.structure import find_reads
+from codl.frontend.producers import Producers
 from codl.ir.graph import Shape
 
 _RESHAPING = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
@@ -38,14 +37,12 @@ def find_turns(
         shapes: Shapes as far as they are known.
         outputs: Outputs of the model.
     """
-    producers = {name: node for node in nodes for name in node.outputs}
-    reads = Counter(name for node in nodes for name in find_reads(node.proto))
-    reads.update(outputs)
+    producers = Producers(nodes, outputs)
     for last in nodes:
-        middle = _find_sole(last, producers, reads) if last.op_type in _RESHAPING else None
+        middle = producers.find_sole(last) if last.op_type in _RESHAPING else None
         if middle is None or middle.op_type != "Transpose":
             continue
-        first, shape = _find_sole(middle, producers, reads), shapes.get(middle.inputs[0], ())
+        first, shape = producers.find_sole(middle), shapes.get(middle.inputs[0], ())
         if first is None or first.op_type not in _RESHAPING or len(shape) <= _MOST_AXES:
             continue
         long = [axis for axis, length in enumerate(shape) if length != 1]
@@ -58,9 +55,3 @@ def find_turns(
                 inner=(first, middle),
                 last=last,
             )
-
-
-def _find_sole(node: OnnxNode, producers: Mapping[str, OnnxNode], reads: Counter[str]) -> OnnxNode | None:
-    """Return the node that writes the first input of another, if nothing else reads it."""
-    name = node.inputs[0]
-    return producers.get(name) if reads[name] == 1 else None
