@@ -17,12 +17,12 @@ def read_cpu_model() -> str:
 
 
 def read_generation() -> str:
-    """Return family and model of the processor, on ARM implementer and part; empty where neither is told."""
+    """Return family and model of the processor, on ARM implementer and part; empty where unknown."""
     facts = [_read_cpu_fact(name) for name in ("cpu family|CPU implementer", "model|CPU part")]
     return ".".join(filter(None, facts))
 
 
 def _read_cpu_fact(names: str) -> str:
-    """Return the first fact of one of these names that the kernel tells of the processor, or nothing."""
+    """Return the first fact of one of these names that the kernel gives for the processor, or nothing."""
     found = re.search(rf"^(?:{names})\s*:\s*(.+)$", read_system_file("/proc/cpuinfo"), re.MULTILINE)
     return found[1].strip() if found else ""

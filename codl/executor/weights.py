@@ -9,7 +9,6 @@ from codl.catalog.spec import PackedArg
 from codl.devices.memory import Storage, place_constant
 from codl.devices.opencl import Device
 from codl.devices.pages import Chunks, allocate_host
-from codl.devices.resident import give_back_memory
 from codl.executor.packed_cache import PackedCache
 from codl.ir.graph import FloatArray, Graph
 
@@ -130,4 +129,3 @@ def keep_for_later(devices: Sequence[Device], weights: Weights, *, only_quickly:
     for device in devices:
         device.store_programs(only_quickly=only_quickly)
     weights.store()
-    give_back_memory()

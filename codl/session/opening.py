@@ -100,7 +100,7 @@ class Opening:
         self._fixed, self._lock = dict(options.initializers), make_lock()
         self._known = Known(model, options)
         declared = self._known.recall()
-        self.is_known = declared is not None
+        self._is_known = declared is not None
         """Whether it was opened before, and is sound."""
         self.source: Source | None = None
         """The model as it is declared, until it is not needed any more."""
@@ -123,9 +123,10 @@ class Opening:
         Raises:
             ModelError: The model is broken, or has an operator that neither codl nor ONNX Runtime knows.
         """
-        if self.is_known or (shapes or self._shapes) is None:
+        shapes = self._shapes if shapes is None else shapes
+        if self._is_known or shapes is None:
             return
-        model = self.load(shapes or self._shapes or {}, values or {})
+        model = self.load(shapes, values or {})
         if self._shapes is not None:
             self._loaded.append(model)
             tensors = dict(zip((one.name for one in model.outputs), model.graph.outputs, strict=True))
@@ -134,7 +135,7 @@ class Opening:
                 for argument in self.declared.outputs
             )
             self.declared = replace(self.declared, outputs=outputs)
-        self.is_known = True
+        self._is_known = True
         self._known.keep(self.declared, digest=self._digest, what=self._label)
 
     def load(self, shapes: Shapes, values: Values) -> "LoadedModel":

@@ -249,7 +249,7 @@ class InferenceSession:
         if tier is not self._tier:
             self._tier, self._plan, self._graph = tier, None, None
         if self._profiler is None:
-            self._shortcut = Shortcut(tier, feeds)
+            self._shortcut = Shortcut(tier, feeds) if tier.variant is None else None
             return self._tiers.run(tier, feeds, wanted)
         variant = self._tiers.make(tier)
         with self._profiler.record("model_run"):

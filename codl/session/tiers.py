@@ -127,27 +127,24 @@ class Tiers:
 
     def run(self, tier: Tier, feeds: Feeds, wanted: Sequence[str]) -> Mapping[str, Any]:
         """Return outputs by name, computed by ONNX Runtime or by the plan."""
-        variant, trial, host = tier.variant, tier.trial, self._host
+        variant, host = tier.variant, self._host
         if host is None:
             return self.make(tier).run(feeds.inputs)
-        if variant is not None and any(map(is_lost, variant.plan.devices)):  # in a child
+        start = time.perf_counter()
+        if variant is None:
+            outputs: Mapping[str, Any] = host.run(feeds, wanted)
+            self._note(tier, time.perf_counter() - start)
+            return outputs
+        if any(map(is_lost, variant.plan.devices)):  # in a child
             return host.run(feeds, wanted)
-        if variant is not None and trial is None:
+        if tier.trial is None:
             if self._forget is not None:
                 self._host = None
                 self.worker.submit(lambda stop: give_back_memory())
                 self.worker.hurry()
             return variant.run(feeds.inputs)
-        start = time.perf_counter()
-        if variant is None or (trial is not None and trial.is_host_next):
-            outputs: Mapping[str, Any] = host.run(feeds, wanted)
-        else:
-            outputs = variant.run(feeds.inputs)
-        taken = time.perf_counter() - start
-        if trial is not None:
-            self._judge(tier, trial, taken)
-        else:
-            self._note(tier, taken)
+        outputs = host.run(feeds, wanted) if tier.trial.is_host_next else variant.run(feeds.inputs)
+        self._judge(tier, tier.trial, time.perf_counter() - start)
         return outputs
 
     def _note(self, tier: Tier, taken: float) -> None:
@@ -241,6 +238,7 @@ class Tiers:
             self._make_room()
             variant = build(tier.shapes, tier.initializers, stop)
             variant.warm_up()
+            give_back_memory()
             if self.is_closed:
                 return
             tier.trial = Trial() if self._is_free else None
