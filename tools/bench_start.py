@@ -138,12 +138,10 @@ def serve(library: str, model: str, size: int) -> int:
     feeds = {}
     for entry in session.get_inputs():
         shape = [length if isinstance(length, int) and length > 0 else size for length in entry.shape]
-        if "float" in entry.type or "double" in entry.type:
-            dtype = {"tensor(float16)": np.float16, "tensor(double)": np.float64}.get(entry.type, np.float32)
-            feeds[entry.name] = generator.standard_normal(shape).astype(dtype)
-        else:
-            dtype = np.dtype(entry.type[7:-1].replace("bool", "bool_"))
-            feeds[entry.name] = np.ones(shape, dtype)
+        word = entry.type.removeprefix("tensor(").removesuffix(")")
+        dtype = np.dtype({"float": "float32", "double": "float64"}.get(word, word))
+        drawn = generator.standard_normal(shape) if dtype.kind == "f" else np.ones(shape)
+        feeds[entry.name] = drawn.astype(dtype)
     session.run(None, feeds)
     first = ready = time.perf_counter() - start
     if library == "codl":

@@ -65,18 +65,14 @@ def make_module(name: str, *, attention: str = "sdpa") -> Any:
 
 def export_module(name: str, *, batch: int) -> bytes:
     """Return a module as an ONNX model."""
-    file = io.BytesIO()
+    file, module = io.BytesIO(), make_module(name, attention="eager")
+    example = torch.randn(batch, *MODULES[name][1])
     torch.backends.mha.set_fastpath_enabled(False)  # which cannot be exported
-    with torch.no_grad():
-        torch.onnx.export(
-            make_module(name, attention="eager"),
-            (torch.randn(batch, *MODULES[name][1]),),
-            file,
-            input_names=["x"],
-            dynamo=False,
-            opset_version=17,
-        )
-    torch.backends.mha.set_fastpath_enabled(True)
+    try:
+        with torch.no_grad():
+            torch.onnx.export(module, (example,), file, input_names=["x"], dynamo=False, opset_version=17)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
     return file.getvalue()
 
 

@@ -46,11 +46,11 @@ def draw_text() -> Any:
 
 
 def ask_magika() -> tuple[Any, str]:
-    """Return kinds and scores that magika finds for the files of a folder."""
+    """Return kinds and scores that magika finds for these tools."""
     import magika
 
-    found = [magika.Magika().identify_path(path) for path in sorted(Path(__file__).parent.iterdir())]
-    answer = [[one.output.label, float(one.score)] for one in found if one.path.is_file()]
+    found = magika.Magika().identify_paths(sorted(Path(__file__).parent.glob("*.py")))
+    answer = [[one.output.label, float(one.score)] for one in found]
     return answer, ", ".join(label for label, _ in answer)
 
 
