@@ -157,6 +157,8 @@ class Implementation:
     """Vector registers up to which the row is known to pay; None: however many."""
     uses_groups: bool = False
     """Whether work-groups share places and local memory, as codl/catalog/groups.py has it: a row for GPUs."""
+    takes_onnx_order: bool = False
+    """Whether its first input may lie in ONNX order, too, without costing more."""
     taken: int = 0
     """Nodes before the accepted one that the row computes too, each of them read by the next one alone."""
     tolerance: float = OPERATOR_TOLERANCE

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -146,14 +147,32 @@ def dense_strides(shape: Shape) -> tuple[int, ...]:
 
 def place_constant(shape: Shape, buffer: Any, host: FloatArray) -> Storage:
     """Return the storage of a constant that lies in a buffer, and in the host's array, in ONNX order."""
-    strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-    return Storage(region=Region.whole(shape), buffer=buffer, host=host, strides=strides)
+    return Storage(region=Region.whole(shape), buffer=buffer, host=host, strides=onnx_strides(shape))
 
 
-def place_shared(region: Region, devices: Sequence[Device]) -> tuple[Storage, ...]:
-    """Return one host allocation for ``region`` as each of ``devices`` sees it."""
-    host = allocate_host(region.size)
+def onnx_strides(shape: Shape) -> tuple[int, ...]:
+    """Return the strides, by ONNX axis, of a tensor stored densely in ONNX order."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def place_shared(
+    region: Region, devices: Sequence[Device], *, beside: Device | None = None
+) -> tuple[Storage, ...]:
+    """Return one host allocation (`allocate_beside`) for ``region`` as each of ``devices`` sees it."""
+    host = allocate_beside(beside, region.size)
     return tuple(place_in(region, device.wrap(host), host=host) for device in devices)
+
+
+def allocate_beside(device: Device | None, floats: int) -> npt.NDArray[np.float32]:
+    """Return page-aligned host memory that a device with memory of its own, if any, copies from and to.
+
+    Source:
+        An H200: 602 KB written take 25 us instead of 77, read 24 instead of 96.
+    """
+    if device is not None:
+        with suppress(DeviceError):  # a driver that pins less memory than is asked for
+            return device.pin(floats)
+    return allocate_host(floats)
 
 
 def place_in(
@@ -163,6 +182,7 @@ def place_in(
     base: int = 0,
     frame: Region | None = None,
     host: npt.NDArray[np.float32] | None = None,
+    in_onnx_order: bool = False,
 ) -> Storage:
     """Return the storage of ``region`` in a buffer that exists.
 
@@ -172,16 +192,18 @@ def place_in(
         base: Element of the buffer at which the frame begins.
         frame: What lies densely around the region, in its coordinates; by default the region itself.
         host: The same memory as a flat array, where the host sees it.
+        in_onnx_order: Whether it lies there as programs give and take tensors, not as kernels like them.
     """
     frame = frame or region
-    strides = dense_strides(frame.shape)
+    strides = onnx_strides(frame.shape) if in_onnx_order else dense_strides(frame.shape)
     first = base + sum((b - f) * s for b, f, s in zip(region.begin, frame.begin, strides, strict=True))
     return Storage(region=region, buffer=buffer, host=host, strides=strides, base=first)
 
 
-def place_host(region: Region) -> Storage:
-    """Return host memory for ``region`` that no device sees."""
-    return place_in(region, None, host=allocate_host(region.size))
+def place_host(region: Region, *, beside: Device | None = None, in_onnx_order: bool = False) -> Storage:
+    """Return host memory for ``region`` that no device sees; see `allocate_beside` and `place_in`."""
+    host = allocate_beside(beside, region.size)
+    return place_in(region, None, host=host, in_onnx_order=in_onnx_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +255,12 @@ class HostCopy:
 
 def _rectangles(region: Region, storage: Storage, host: Storage) -> list[_Rectangle]:
     """Return the copies of at most three dimensions that move ``region``, one for each outermost index."""
-    order = storage_order(len(region.begin))
     dims = [
-        (region.shape[axis], storage.strides[axis], host.strides[axis])
-        for axis in order
-        if region.shape[axis] > 1
+        (length, near, far)
+        for length, near, far in zip(region.shape, storage.strides, host.strides, strict=True)
+        if length > 1
     ]
+    dims.sort(key=lambda dim: dim[1], reverse=True)
     merged: list[tuple[int, int, int]] = [(1, 1, 1)]
     for length, near, far in reversed(dims):
         inner_length, inner_near, inner_far = merged[-1]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,11 @@ class Device:
         return twin
 
     @property
+    def keeps_times(self) -> bool:
+        """Whether events of its queue know when they ran."""
+        return bool(self.queue.properties & cl.command_queue_properties.PROFILING_ENABLE)
+
+    @property
     def program_count(self) -> int:
         """Number of programs so far: one for each row and its parameters."""
         return len(self._programs)
@@ -174,6 +179,19 @@ class Device:
     def wrap(self, array: npt.NDArray[np.float32]) -> Any:
         """Return a buffer over the memory of ``array`` itself; keep the array as long as the buffer."""
         return self._buffer(cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array)
+
+    def pin(self, floats: int) -> npt.NDArray[np.float32]:
+        """Return host memory that the driver keeps in place: it copies from and to it without a detour.
+
+        Raises:
+            DeviceError: The driver refused it.
+        """
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        buffer = self._buffer(flags, size=max(1, floats) * FLOAT_BYTES)
+        access = cl.map_flags.READ | cl.map_flags.WRITE
+        with driver_calls(self.info.name, f"cannot pin {floats} floats"):
+            array, _ = cl.enqueue_map_buffer(self.queue, buffer, access, 0, (max(1, floats),), np.float32)
+        return cast("npt.NDArray[np.float32]", array)
 
     def upload(self, array: npt.NDArray[np.float32]) -> Any:
         """Return a read-only buffer with the values of ``array``: the array itself where memory is shared."""

@@ -15,16 +15,16 @@ from codl.catalog.table import PAIRS
 from codl.devices.boundary import driver_calls
 from codl.devices.images import ImageStorage
 from codl.devices.launch import BoundLaunch, bind_launch, tensor_arguments
-from codl.devices.mapping import HeldRegion
 from codl.devices.meeting import start_order
-from codl.devices.memory import HostCopy, Storage, arrange, place_host
+from codl.devices.memory import Storage, arrange
 from codl.devices.opencl import Device
 from codl.devices.signals import Signals
+from codl.executor.crossings import Crossings
 from codl.executor.footprint import add_bytes, list_memory
 from codl.executor.fusions import find_parts, fuse_work
 from codl.executor.host import HostSessions, prepare_call
 from codl.executor.images import describe_work, plan_images
-from codl.executor.placement import Placement
+from codl.executor.placement import Placement, list_as_given
 from codl.executor.programs import build_programs
 from codl.executor.run import Executable
 from codl.executor.scratch import Scratch
@@ -33,7 +33,7 @@ from codl.executor.walks import DeviceWalks, copy_parts
 from codl.executor.weights import Weights, keep_for_later
 from codl.ir.graph import FLOAT_BYTES, Graph, Node
 from codl.ir.ops import Concat
-from codl.ir.regions import Boxes, Region
+from codl.ir.regions import Boxes
 from codl.limits import DEFAULT_LIMITS
 from codl.plan.check import check_plan
 from codl.plan.residency import HOST, Transfer, step_nodes
@@ -116,14 +116,20 @@ class _Compiler:
         self._alone = describe_work(graph, self._schedule, infos, databases)
         work, self._fusions = fuse_work(graph, self._schedule, self._alone, infos, rows=pairs)
         self._placement = Placement(
-            graph, self._schedule, devices, arrangement, taken_over=self._fusions, most_bytes=most_bytes
+            graph,
+            self._schedule,
+            devices,
+            arrangement,
+            taken_over=self._fusions,
+            in_onnx_order=list_as_given(graph, work, arrangement),
+            most_bytes=most_bytes,
         )
         self._work, self._image_plan = plan_images(graph, self._schedule, work, devices=len(infos))
         self._images = [
             tuple(device.allocate_image(*size) for size in sizes)
             for device, sizes in zip(devices, self._image_plan.sizes, strict=True)
         ]
-        self._held: dict[Map, HeldRegion] = {}
+        self._crossings = Crossings(self._schedule, self._devices, arrangement, self._placement)
         self._script: list[Entry] = []
         self._pending: list[list[Entry]] = [[] for _ in devices]
         self._launches: list[BoundLaunch] = []
@@ -138,7 +144,7 @@ class _Compiler:
         works = ((action.device, work) for action, work in self._work.items())
         own = [(device, work) for device, work in works if not self._walks[device].covers(work)]
         build_programs(self._devices, own, stop=stop)
-        opening = tuple(self._hold(action) for action in self._schedule.opening)
+        opening = tuple(self._crossings.hold(action) for action in self._schedule.opening)
         actions = self._schedule.actions
         ends = {one.device: place for place, one in enumerate(actions) if isinstance(one, Launch | Publish)}
         if self._signals is not None:
@@ -152,13 +158,15 @@ class _Compiler:
                 case Meet(devices=devices, is_signalled=True):
                     self._signal(devices, going_on=[one for one, end in ends.items() if end > place])
                 case Meet():
-                    self._meet(action.devices)
+                    self._meet(
+                        [one for one in action.devices if not self._crossings.waits_to_read(one, place)]
+                    )
                 case Copy():
                     self._copy(action.transfer)
                 case Map():
-                    self._script.append(self._hold(action))
+                    self._script.append(self._crossings.hold(action))
                 case Unmap():
-                    self._script.append(self._release(action))
+                    self._script.append(self._crossings.release(action))
                 case Call():
                     self._bind_call(action)
         if self._signals is not None:
@@ -181,10 +189,10 @@ class _Compiler:
             devices=self._devices,
             entries=tuple(self._script),
             opening=tuple(call for call, _ in opening),
-            closing=tuple(self._release(action)[0] for action in self._schedule.closing),
+            closing=tuple(self._crossings.release(action)[0] for action in self._schedule.closing),
             placement=self._placement,
             loose=self._loose,
-            held=tuple(self._held.values()),
+            held=tuple(self._crossings.held.values()),
             launches=tuple(self._launches),
             weight_bytes=weights,
             after_first=partial(keep_for_later, self._devices, self._weights),
@@ -229,36 +237,13 @@ class _Compiler:
 
     def _copy(self, transfer: Transfer) -> None:
         """Prepare a copy through the host: read at once, written when the destination gets there."""
-        tensor, region = transfer.tensor, transfer.region
-        source, destination = transfer.source, transfer.destination
-        is_read = self._arrangement.is_discrete(source)
-        is_written = self._arrangement.is_discrete(destination)
-        host = place_host(region) if is_read and is_written else self._placement.hosts[tensor]
-        if is_read:
-            label = Label(kind=EventKind.READ, device=source, name=tensor)
-            self._script.append((self._host_copy(tensor, region, source, host).read, label))
-        if is_written:
-            copy = self._host_copy(tensor, region, destination, host)
-            label = Label(kind=EventKind.WRITE, device=destination, name=tensor)
-            self._add(destination, copy.write, label)
-
-    def _host_copy(self, tensor: str, region: Region, device: int, host: Storage) -> HostCopy:
-        storage = self._placement.target(tensor, device)
-        return HostCopy(device=self._devices[device], storage=storage, host=host, region=region)
-
-    def _hold(self, action: Map) -> Entry:
-        storage = self._placement.shared(action.tensor, action.device)
-        held = self._held[action] = HeldRegion(
-            device=self._devices[action.device],
-            storage=storage,
-            region=action.region,
-            is_written=action.is_written,
-        )
-        return held.map, Label(kind=EventKind.MAP, device=action.device, name=action.tensor)
-
-    def _release(self, action: Unmap) -> Entry:
-        label = Label(kind=EventKind.UNMAP, device=action.held.device, name=action.held.tensor)
-        return self._held[action.held].unmap, label
+        read, write = self._crossings.copy(transfer)
+        if read is not None:
+            self._script.append(read)
+        if write is not None:
+            call, label = write
+            assert label is not None
+            self._add(label.device, call, label)
 
     def _bind_node(self, action: Launch) -> None:
         node, info = self._graph.nodes_by_name[action.node], self._devices[action.device].info

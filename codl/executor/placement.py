@@ -1,12 +1,12 @@
 """The memory of a plan, allocated: where each device writes and reads each tensor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from codl.devices.memory import Storage, allocate_own, place_host, place_in, place_shared
+from codl.devices.memory import Storage, allocate_beside, allocate_own, place_host, place_in, place_shared
 from codl.devices.opencl import Device
-from codl.devices.pages import allocate_host
 from codl.errors import ModelError
+from codl.executor.images import Work
 from codl.ir.graph import Graph
 from codl.ir.regions import Region
 from codl.limits import DEFAULT_LIMITS
@@ -25,10 +25,29 @@ def check_planned_bytes(graph: Graph, planned: int, *, most_bytes: int) -> None:
         )
 
 
+def list_as_given(graph: Graph, work: Mapping[Launch, Work], arrangement: Arrangement) -> frozenset[str]:
+    """Return the inputs that all devices take in ONNX order, as they are given, so that the host turns none.
+
+    Args:
+        graph: The network.
+        work: What computes each launch.
+        arrangement: How the devices share memory; those that share the host's have them in their own order.
+    """
+    if arrangement.shared:
+        return frozenset()
+    found = set(graph.inputs) - set(graph.outputs)
+    for action, one in work.items():
+        inputs = graph.nodes_by_name[action.node].inputs
+        takes_first = one.selection.implementation.takes_onnx_order and one.batches
+        found.difference_update(inputs[1:] if takes_first else inputs)
+    return frozenset(found)
+
+
 class Placement:
     """Answers where a device writes and reads each tensor.
 
-    Launches that are ``taken_over`` are part of later ones; at most ``most_bytes`` are allocated.
+    Launches that are ``taken_over`` are part of later ones; tensors that lie ``in_onnx_order`` do so on all
+    devices, each with memory of its own; at most ``most_bytes`` are allocated.
 
     Raises:
         ModelError: All activations together need more.
@@ -43,9 +62,14 @@ class Placement:
         arrangement: Arrangement,
         *,
         taken_over: Mapping[Launch, tuple[Launch, ...]] = NOTHING_TAKEN_OVER,
+        in_onnx_order: Collection[str] = (),
         most_bytes: int = DEFAULT_LIMITS.planned_bytes,
     ) -> None:
         self._graph, self._devices, self._arrangement = graph, tuple(devices), arrangement
+        self._in_onnx_order = frozenset(in_onnx_order)
+        discrete = (one for index, one in enumerate(devices) if arrangement.is_discrete(index))
+        self._discrete = next(discrete, None)
+        """What copies from and to the host's memory."""
         self._plan = plan_memory(graph, schedule, arrangement, taken_over=taken_over)
         check_planned_bytes(graph, sum(self.count_bytes().values()), most_bytes=most_bytes)
         self.hosts: dict[str, Storage] = {}
@@ -84,17 +108,19 @@ class Placement:
         for tensor in self._plan.ends:
             whole = Region.whole(self._graph.shape(tensor))
             if not self._arrangement.shared:
-                self.hosts[tensor] = place_host(whole)
+                is_kept = tensor in self._in_onnx_order
+                self.hosts[tensor] = place_host(whole, beside=self._discrete, in_onnx_order=is_kept)
                 continue
             sharers = [self._devices[index] for index in self._arrangement.shared]
-            views = dict(zip(self._arrangement.shared, place_shared(whole, sharers), strict=True))
+            shared = place_shared(whole, sharers, beside=self._discrete)
+            views = dict(zip(self._arrangement.shared, shared, strict=True))
             self._keep_shared(tensor, views)
             first, view = next(iter(views.items()))
             self.fillable.append((first, view.buffer))
 
     def _place_arenas(self) -> None:
         for owner, floats in self._plan.arena_floats.items():
-            host = allocate_host(floats) if owner == SHARED else None
+            host = allocate_beside(self._discrete, floats) if owner == SHARED else None
             if host is None:
                 buffers = {owner: allocate_own(self._devices[owner], floats)}
             else:
@@ -104,7 +130,14 @@ class Placement:
                 if place != owner:
                     continue
                 views = {
-                    index: place_in(block.region, buffer, base=block.base, frame=block.frame, host=host)
+                    index: place_in(
+                        block.region,
+                        buffer,
+                        base=block.base,
+                        frame=block.frame,
+                        host=host,
+                        in_onnx_order=tensor in self._in_onnx_order,
+                    )
                     for index, buffer in buffers.items()
                 }
                 if owner == SHARED:

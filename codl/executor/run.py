@@ -14,7 +14,8 @@ from codl.executor.copies import prepare_read, prepare_write
 from codl.executor.placement import Placement
 from codl.executor.trace import Entry, Trace, play_traced
 from codl.ir.graph import Graph
-from codl.plan.steps import Plan
+from codl.machine import DeviceKind
+from codl.plan.steps import Host, Plan
 
 
 class Executable:
@@ -50,6 +51,8 @@ class Executable:
         self._opening, self._closing = opening, closing
         self._placement = placement
         self._subject = f"run on {', '.join(plan.devices)}"
+        on_cores = any(device.info.kind is DeviceKind.CPU for device in devices)
+        self._is_attentive = on_cores or any(isinstance(step, Host) for step in plan.steps)
         self._loose = loose
         """Values on the host alone during a run."""
         inputs, outputs = self._on_devices(graph.inputs), self._on_devices(graph.outputs)
@@ -97,7 +100,7 @@ class Executable:
 
     def _at_work(self) -> AbstractContextManager[None]:
         """Let devices work in the block; when it fails, leave everything as before a run."""
-        return at_work(self.devices, self._subject, give_up=self._give_up)
+        return at_work(self.devices, self._subject, give_up=self._give_up, is_attentive=self._is_attentive)
 
     def _give_up(self) -> None:
         """Release devices that wait for each other, mapped memory, and values of the host."""

@@ -96,7 +96,7 @@ def measure_copies(device: Device) -> dict[str, LinearModel]:
 
     def measure(tensor: Region, region: Region) -> tuple[int, dict[str, float]]:
         storage = place_in(tensor, device.allocate(tensor.size))
-        copy = HostCopy(device=device, storage=storage, host=place_host(region), region=region)
+        copy = HostCopy(device=device, storage=storage, host=place_host(region, beside=device), region=region)
         rows = {"read": partial(_time, device, copy.read), "write": partial(_time, device, copy.write)}
         taken = interleave(rows, most_rounds=9, pause_seconds=0.0)
         return region.size * FLOAT_BYTES, {name: taken.median(name) for name in rows}

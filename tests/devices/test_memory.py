@@ -54,14 +54,15 @@ def whole_view(storage: Storage, region: Region) -> FloatArray:
 
 @pytest.mark.parametrize("name", DEVICES)
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(regions=nested_regions())
+@given(regions=nested_regions(), in_onnx_order=st.booleans(), is_pinned=st.booleans())
 def test_a_region_survives_the_way_to_a_device_and_back(
-    name: str, regions: tuple[Region, Region, Region]
+    name: str, regions: tuple[Region, Region, Region], *, in_onnx_order: bool, is_pinned: bool
 ) -> None:
     device = open_device(name)
     region, near, far = regions
-    storage = place_in(near, device.allocate(near.size))
-    source, target = place_host(far), place_host(far)
+    storage = place_in(near, device.allocate(near.size), in_onnx_order=in_onnx_order)
+    beside = device if is_pinned else None
+    source, target = (place_host(far, beside=beside, in_onnx_order=in_onnx_order) for _ in range(2))
     assert source.host is not None
     assert target.host is not None
     source.host[:] = np.arange(source.host.size)

@@ -6,10 +6,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from codl.catalog.choose import NO_DATABASES
+from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
 from codl.devices.walker import WALK_VARIABLE, Walker, find_walker
 from codl.errors import DeviceError
 from codl.executor.compile import compile_plan
+from codl.executor.images import describe_work
+from codl.executor.placement import list_as_given
+from codl.plan.schedule import make_schedule
 from codl.plan.single import plan_single
 from tests.exactness import Case
 from tests.executor import encoders
@@ -52,6 +57,16 @@ def test_one_launch_has_the_bits_of_many(gpu: Device, network: str, monkeypatch:
     assert walking.launch_count == 1 < launching.launch_count
     for one, other in zip(walking.run(case.feeds).values(), launching.run(case.feeds).values(), strict=True):
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+def test_an_image_lies_as_it_is_given_where_one_device_computes(gpu: Device) -> None:
+    case = load("mobilenet_v2")
+    cpu = open_device("pocl-cpu")
+    for device, expected in ((gpu, {"input"}), (cpu, set())):
+        arrangement = arrange([device.info])
+        schedule = make_schedule(case.graph, plan_single(case.graph, device=device.info.name), arrangement)
+        work = describe_work(case.graph, schedule, [device.info], NO_DATABASES)
+        assert list_as_given(case.graph, work, arrangement) == expected
 
 
 def test_more_groups_keep_the_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:

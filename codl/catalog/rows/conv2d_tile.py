@@ -200,5 +200,6 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
         describe=_describe,
         fits=_fits,
         uses_groups=True,
+        takes_onnx_order=True,
     ),
 )
