@@ -9,7 +9,7 @@ HEAD_WORDS = 4
 """Of them before the case's own: the case, whether a barrier comes before, which group begins, 0."""
 TENSOR_BUFFERS = 4
 """Buffers in which tensors of a walk may lie; one behind them is that of constants."""
-_TILES = ((32, 32), (64, 64), (128, 64), (128, 128))
+_TILES = ((32, 32), (56, 128), (64, 64), (112, 64), (128, 64), (128, 128))
 _WINOGRAD = ("INPUTS_2", "INPUTS_4", "112x64", "56x128", "OUTPUTS_2", "OUTPUTS_4")
 _ENTRIES = {
     "pointwise_lanes__buffer": "POINTWISE",

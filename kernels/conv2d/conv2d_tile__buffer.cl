@@ -12,8 +12,8 @@
 //   scalars   first image, first coordinates and ends of the box, first panel, images, panels of the launch, parts of a
 //             sum, panels, outputs and inputs of a group, image size, window, epilogue
 // Launch      a group for each part of each tile of BM pixels and BN channels   local (256, 1, 1)
-// Parameters  BM 32 64 128 pixels; BN 32 64 128 channels: 32 x 32, 64 x 64, 128 x 64 or 128 x 128; PTX 0 1 whether
-//             NVIDIA's assembly may be used
+// Parameters  BM 32 56 64 112 128 pixels; BN 32 64 128 channels: 32 x 32, 56 x 128, 64 x 64, 112 x 64, 128 x 64 or
+//             128 x 128; PTX 0 1 whether NVIDIA's assembly may be used
 // Tested by   tests/kernels/test_conv2d_tile.py
 #ifndef BM
 #define BM 64
@@ -26,6 +26,10 @@
 #endif
 #if BM == 32
 #define COMPUTE conv2d_tile_32x32
+#elif BM == 56
+#define COMPUTE conv2d_tile_56x128
+#elif BM == 112
+#define COMPUTE conv2d_tile_112x64
 #elif BM == 64
 #define COMPUTE conv2d_tile_64x64
 #elif BN == 64

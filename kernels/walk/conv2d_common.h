@@ -80,16 +80,14 @@ static inline walk_t go_on(walk_t walk, int by, int inputs, int kernel_w) {
 
 // Returns whether this group is the last of `parts` that comes to a tile; what the others kept is seen then.
 static inline bool comes_last(volatile __global int *arrival, int parts, volatile __local int *flag) {
+    if (parts == 1) return true;
     GROUP_BARRIER_GLOBAL
     if (get_local_id(0) == 0) {
-        int before = 0;
-        if (parts > 1) {
+        DEVICE_FENCE
+        const int before = atomic_inc(arrival);
+        if (before == parts - 1) {
             DEVICE_FENCE
-            before = atomic_inc(arrival);
-            if (before == parts - 1) {
-                DEVICE_FENCE
-                atomic_xchg(arrival, 0);
-            }
+            atomic_xchg(arrival, 0);
         }
         *flag = before;
     }
@@ -143,7 +141,7 @@ static inline bool comes_last(volatile __global int *arrival, int parts, volatil
     const bool has_vectors = IS_ALIGNED(d->dst) && (group_first & 3) == 0 &&                                  \
                              (residual_order == RESIDUAL_NONE || IS_ALIGNED(d->residual));                    \
     UNROLL for (int i = 0; i < TM; ++i) {                                                          \
-        const int pixel = first + ty + 16 * i;                                                                \
+        const int pixel = first + ty + TALL * i;                                                               \
         if (pixel < pixels) {                                                                                 \
             const int line = pixel / columns, n = line / rows;                                                \
             const int oh = d->row_begin + line - n * rows, ow = d->col_begin + pixel - line * columns;        \

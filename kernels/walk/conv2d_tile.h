@@ -2,8 +2,9 @@
 // and BN defined; it undefines them.
 //
 // A tile is BM pixels of the box, in row-major order, times BN output channels of one panel. Steps of BK of the sum are
-// copied to local memory ahead, through a ring of stages. A work-item has BM/16 x BN/16 sums: pixels 16 apart, channels
-// next to each other. Sums are chains of fma over (kh, kw, ic), cut into `parts`; parts are added in ascending order by
+// copied to local memory ahead, through a ring of stages. A work-item has TM x TN sums: pixels TALL apart, channels next
+// to each other; 7 pixels where BM is a multiple of 7, which suits images of 7, 14, 28 and 56 rows. Sums are chains of
+// fma over (kh, kw, ic), cut into `parts`; parts are added in ascending order by
 // the group that comes last to a tile. So bits depend on BM and BN (by BK) and on `parts`, and on nothing else.
 #include "walk/conv2d_common.h"
 
@@ -11,21 +12,23 @@
 #define BK 32
 #define STAGES (PTX ? 4 : 2)
 #elif BM == 64
+#define BK 32
+#define STAGES 2
+#elif BM == 128 && BN == 128
 #define BK 16
-#define STAGES (PTX ? 4 : 2)
-#elif BN == 64
+#define STAGES 2
+#else
 #define BK 16
 #define STAGES (PTX ? 3 : 2)
-#else
-#define BK 8
-#define STAGES (PTX ? 4 : 2)
 #endif
-#define TM (BM / 16)
-#define TN (BN / 16)
+#define TM (BM % 7 == 0 ? 7 : BM / 16)
+#define TALL (BM == 56 ? 8 : 16)
+#define TN (BM * BN / (TM * GROUP))
 #define SUMS (TM * TN)
 #define LINE (BK + 4)
-#define LOADS (BM * BK / 4 / GROUP)
-#define STAGE_FLOATS (BM * LINE + BK * BN)
+#define LOADS ((BM * BK / 4 + GROUP - 1) / GROUP)
+#define A_FLOATS (LOADS * GROUP * 4 / BK * LINE)
+#define STAGE_FLOATS (A_FLOATS + BK * BN)
 // Where the channels of a work-item's j-th sums lie in the tile.
 #define COLUMN(j) (TN == 8 ? (j) / 4 * 64 + tx * 4 + (j) % 4 : tx * TN + (j))
 
@@ -55,7 +58,9 @@
                 }                                                                                              \
             }                                                                                                  \
         }                                                                                                      \
-        COPY_WEIGHTS(line + BM * LINE + lid * 4, panel + (size_t)step * (BK * BN) + lid * 4)                   \
+        UNROLL for (int i = 0; i < BK * BN / 4 / GROUP; ++i)                                                   \
+            COPY_WEIGHTS(line + A_FLOATS + (i * GROUP + lid) * 4,                                              \
+                         panel + (size_t)step * (BK * BN) + (i * GROUP + lid) * 4)                             \
         ++step;                                                                                                \
     }                                                                                                          \
     COMMIT_COPIES
@@ -64,7 +69,8 @@ BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int 
                               __local float *memory) {
     // 32 work-items that run together read 8 vectors of channels and 4 of pixels. Each reads the same channels as its
     // neighbour and the same pixels as the one after that: NVIDIA's local memory then serves 16 of them at once, not 8.
-    const int lid = get_local_id(0), tx = lid >> 1 & 7 | lid >> 2 & 8, ty = lid & 1 | lid >> 3 & 2 | lid >> 6 << 2;
+    const int lid = get_local_id(0), tx = lid >> 1 & 7 | lid >> 2 & (TALL == 8 ? 24 : 8);
+    const int ty = lid & 1 | lid >> 3 & 2 | (TALL == 8 ? lid >> 5 & 4 : lid >> 6 << 2);
     const int a_row = lid / (BK / 4), a_k = lid % (BK / 4) * 4;
     const int rows = d->row_end - d->row_begin, columns = d->col_end - d->col_begin;
     const int pixels = d->images * rows * columns, tiles = (pixels + BM - 1) / BM;
@@ -81,12 +87,12 @@ BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int 
         __global const float *bias = weights + (size_t)item * ((steps * BK + 1) * BN), *panel = bias + BN;
         int y[LOADS], x[LOADS], at[LOADS];
         UNROLL for (int i = 0; i < LOADS; ++i) {
-            const int pixel = first + a_row + i * (GROUP * 4 / BK);
+            const int row = a_row + i * (GROUP * 4 / BK), pixel = first + row;
             const int line = pixel / columns, n = line / rows;
             y[i] = (d->row_begin + line - n * rows) * d->stride_h - d->pad_h;
             x[i] = (d->col_begin + pixel - line * columns) * d->stride_w - d->pad_w;
             at[i] = INDEX(d->src, d->image_begin + n, y[i], x[i], conv_group * inputs);
-            if (pixel >= pixels) y[i] = in_h + (1 << 24);
+            if (row >= BM || pixel >= pixels) y[i] = in_h + (1 << 24);
         }
         float sums[SUMS];
         UNROLL for (int i = 0; i < SUMS; ++i) sums[i] = 0.0f;
@@ -101,10 +107,10 @@ BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int 
             AWAIT_COPIES(STAGES - 2)
             GROUP_BARRIER
             ISSUE(free)
-            __local const float *a_lines = memory + stage * STAGE_FLOATS, *b_lines = a_lines + BM * LINE;
+            __local const float *a_lines = memory + stage * STAGE_FLOATS, *b_lines = a_lines + A_FLOATS;
             UNROLL for (int k = 0; k < BK; k += 4) {
                 float4 a[TM];
-                UNROLL for (int i = 0; i < TM; ++i) a[i] = LOCAL_4(a_lines + (ty + 16 * i) * LINE + k);
+                UNROLL for (int i = 0; i < TM; ++i) a[i] = LOCAL_4(a_lines + (ty + TALL * i) * LINE + k);
                 ADD_PRODUCTS(0, x)
                 ADD_PRODUCTS(1, y)
                 ADD_PRODUCTS(2, z)
@@ -128,9 +134,11 @@ BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int 
 #undef BK
 #undef STAGES
 #undef TM
+#undef TALL
 #undef TN
 #undef SUMS
 #undef LINE
 #undef LOADS
+#undef A_FLOATS
 #undef STAGE_FLOATS
 #undef COLUMN

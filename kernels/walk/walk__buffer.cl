@@ -25,6 +25,12 @@
 #define BM 32
 #define BN 32
 #include "walk/conv2d_tile.h"
+#define BM 56
+#define BN 128
+#include "walk/conv2d_tile.h"
+#define BM 112
+#define BN 64
+#include "walk/conv2d_tile.h"
 #define BM 64
 #define BN 64
 #include "walk/conv2d_tile.h"
@@ -129,6 +135,8 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
         const int turned = get_group_id(0) - words[2], group = turned < 0 ? turned + groups : turned;
         switch (goes_on ? words[0] : WALK_NOTHING) {
             TILE_CASE(32, 32)
+            TILE_CASE(56, 128)
+            TILE_CASE(112, 64)
             TILE_CASE(64, 64)
             TILE_CASE(128, 64)
             TILE_CASE(128, 128)

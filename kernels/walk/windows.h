@@ -1,19 +1,21 @@
 // The bodies of depthwise_lanes__buffer and pool2d_lanes__buffer.
 #include "walk/lanes.h"
 
-// Taps of a window are read in blocks of 3 x 3, all of a block before the first is used: memory answers late, and a loop
+// Taps of a window are read in blocks of BH x BW, all of a block before the first is used: memory answers late, and a loop
 // over single taps would wait for each. Reads behind the last tap are its own again; they are not used.
-#define BLOCK 3
-#define FOR_EACH_BLOCK(rows, columns)                                  \
-    for (int by = (rows).begin; by < (rows).end; by += BLOCK)          \
-        for (int bx = (columns).begin; bx < (columns).end; bx += BLOCK) {
+#define FOR_EACH_BLOCK(BH, BW, rows, columns)                          \
+    for (int by = (rows).begin; by < (rows).end; by += BH)             \
+        for (int bx = (columns).begin; bx < (columns).end; bx += BW) {
 #define END_BLOCKS }
-#define READ_BLOCK(taps, base, rows, columns, row_step, column_step, channel_step, lanes)                          \
-    float4 taps[BLOCK * BLOCK];                                                                                    \
-    UNROLL for (int i = 0; i < BLOCK * BLOCK; ++i)                                                                 \
-        taps[i] = load_values((base) + min(by + i / BLOCK, (rows).end - 1) * (row_step) +                          \
-                                  min(bx + i % BLOCK, (columns).end - 1) * (column_step), channel_step, lanes);
-#define IS_TAP(i, rows, columns) (by + (i) / BLOCK < (rows).end && bx + (i) % BLOCK < (columns).end)
+// `load` takes an address: reads that do not branch are under way together.
+#define READ_BLOCK(taps, BH, BW, load, base, rows, columns, row_step, column_step)                                 \
+    float4 taps[BH * BW];                                                                                          \
+    UNROLL for (int i = 0; i < BH * BW; ++i)                                                                       \
+        taps[i] = load((base) + min(by + i / BW, (rows).end - 1) * (row_step) +                                    \
+                       min(bx + i % BW, (columns).end - 1) * (column_step));
+#define LOAD_SOURCE(from) load_values(from, d->src.c, lanes)
+#define LOAD_FACTORS(from) load_values(from, 1, lanes)
+#define IS_TAP(i, BW, rows, columns) (by + (i) / BW < (rows).end && bx + (i) % BW < (columns).end)
 
 typedef struct {
     place_t dst, src, residual;
@@ -25,11 +27,28 @@ typedef struct {
 #define DEPTHWISE_BUFFERS                                                                        \
     __global float *dst, __global const float *src, __global const float *residual, __global const float *weights
 
+#define ADD_TAPS(BH, BW, load, load_factors)                                                              \
+    FOR_EACH_BLOCK(BH, BW, rows, columns)                                                                 \
+        READ_BLOCK(values, BH, BW, load, src + from, rows, columns, row_step, column_step)                \
+        READ_BLOCK(factors, BH, BW, load_factors, weight + 4, rows, columns, kernel_w * 4, 4)             \
+        UNROLL for (int i = 0; i < BH * BW; ++i)                                                          \
+            if (IS_TAP(i, BW, rows, columns)) sum = fma(values[i], factors[i], sum);                      \
+    END_BLOCKS
+#define ADD_ALL_TAPS(load, load_factors)       \
+    if (kernel_w <= 3) {                       \
+        ADD_TAPS(3, 3, load, load_factors)     \
+    } else if (kernel_w <= 5) {                \
+        ADD_TAPS(2, 5, load, load_factors)     \
+    } else {                                   \
+        ADD_TAPS(2, 7, load, load_factors)     \
+    }
+
 // Weights lie as [ceil(C / 4), 1 + KH*KW, 4], the bias first.
 BODY depthwise_lanes(__local const depthwise_t *d, DEPTHWISE_BUFFERS, int group, int groups) {
     const bool has_residual = d->residual_order != RESIDUAL_NONE;
     const bool is_wide = d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src) &&
                          (!has_residual || SUITS_LANES(d->residual));
+    const bool is_dense = is_wide && d->src.c == 1;
     const int lanes = is_wide ? 4 : 1, kernel_w = d->kernel_w, panel_floats = (d->kernel_h * kernel_w + 1) * 4;
     const int row_step = d->dilation_h * d->src.h, column_step = d->dilation_w * d->src.w;
     FOR_EACH_ITEM(d, lanes)
@@ -39,12 +58,11 @@ BODY depthwise_lanes(__local const depthwise_t *d, DEPTHWISE_BUFFERS, int group,
         const span_t columns = span_in(left, kernel_w, d->dilation_w, d->in_w);
         const int from = INDEX(d->src, n, top, left, channel);
         float4 sum = load_values(weight, 1, lanes);
-        FOR_EACH_BLOCK(rows, columns)
-            READ_BLOCK(values, src + from, rows, columns, row_step, column_step, d->src.c, lanes)
-            READ_BLOCK(factors, weight + 4, rows, columns, kernel_w * 4, 4, 1, lanes)
-            UNROLL for (int i = 0; i < BLOCK * BLOCK; ++i)
-                if (IS_TAP(i, rows, columns)) sum = fma(values[i], factors[i], sum);
-        END_BLOCKS
+        if (is_dense) {
+            ADD_ALL_TAPS(GLOBAL_4, GLOBAL_4)
+        } else {
+            ADD_ALL_TAPS(LOAD_SOURCE, LOAD_FACTORS)
+        }
         const float4 other = has_residual ? load_values(residual + INDEX(d->residual, n, h, w, channel),
                                                         d->residual.c, lanes)
                                           : (float4)(0.0f);
@@ -75,10 +93,10 @@ BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const
         const int taps = (rows.end - rows.begin) * (columns.end - columns.begin);
         const int from = INDEX(d->src, n, top, left, channel);
         float4 value = (float4)(is_average ? 0.0f : taps == 0 ? -FLT_MAX : -INFINITY);
-        FOR_EACH_BLOCK(rows, columns)
-            READ_BLOCK(values, src + from, rows, columns, row_step, column_step, d->src.c, lanes)
-            UNROLL for (int i = 0; i < BLOCK * BLOCK; ++i)
-                if (IS_TAP(i, rows, columns)) {
+        FOR_EACH_BLOCK(3, 3, rows, columns)
+            READ_BLOCK(values, 3, 3, LOAD_SOURCE, src + from, rows, columns, row_step, column_step)
+            UNROLL for (int i = 0; i < 3 * 3; ++i)
+                if (IS_TAP(i, 3, rows, columns)) {
                     if (is_average) value += values[i];
                     else TAKE_MAXIMUM(value, values[i]);
                 }

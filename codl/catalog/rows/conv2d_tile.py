@@ -28,26 +28,36 @@ from codl.ir.ops import Conv2d, MatMul
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
-STEPS: Mapping[tuple[int, int], int] = {(32, 32): 32, (64, 64): 16, (128, 64): 16, (128, 128): 8}
+STEPS: Mapping[tuple[int, int], int] = {
+    (32, 32): 32,
+    (56, 128): 16,
+    (64, 64): 32,
+    (112, 64): 16,
+    (128, 64): 16,
+    (128, 128): 16,
+}
 """(BM, BN) -> BK, steps of the sum that lie in local memory together."""
 PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 """Into how many parts a sum may be cut."""
 _STEP_US: Mapping[tuple[int, int], float] = {
-    (32, 32): 0.60,
-    (64, 64): 0.65,
-    (128, 64): 1.01,
-    (128, 128): 0.94,
+    (32, 32): 0.50,
+    (56, 128): 0.87,
+    (64, 64): 1.03,
+    (112, 64): 0.85,
+    (128, 64): 0.96,
+    (128, 128): 1.66,
 }
 """What a group takes for BK steps of its tile.
 
-Source: least squares of relative errors over 1654 ways to compute the 70 distinct convolutions of ResNet-50,
-VGG-16, MobileNetV2 and SqueezeNet on an H200 (`tools/bench_tiles.py`), as are the constants below. Their
-root mean square error is 6 %; networks left out of the fit are chosen for as well as those in it.
+Source: least squares of relative errors over 4701 ways to compute the 129 distinct convolutions of
+ResNet-50, VGG-16, MobileNetV2, SqueezeNet and Inception v1 on an H200 (`tools/bench_tiles.py`), as are the
+constants below. Their root mean square error is 8 %; what they choose takes 1.002 times as long as the
+fastest, in the geometric mean, 1.07 times at worst.
 """
 _UNIT_SUMS = 1024
-_START_US, _START_UNIT_US = 1.5, 0.35
+_START_US, _START_UNIT_US = 2.25, 0.345
 """What a tile takes besides: whatever its size, and for each `_UNIT_SUMS` of its sums."""
-_CUT_US, _CUT_UNIT_US, _PART_UNIT_US = 0.75, 0.29, 0.046
+_CUT_US, _CUT_UNIT_US, _PART_UNIT_US = 0.98, 0.38, 0.047
 """What a part of a tile takes besides, likewise, and for each `_UNIT_SUMS` of each part that is added."""
 _MOST_SCRATCH = 1 << 23
 """Floats of partial sums."""
@@ -195,7 +205,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     Implementation(
         name="conv2d_tile__buffer",
         source="conv2d/conv2d_tile__buffer.cl",
-        allowed={"BM": (32, 64, 128), "BN": (32, 64, 128), "PTX": (0, 1), "parts": PARTS},
+        allowed={"BM": (32, 56, 64, 112, 128), "BN": (32, 64, 128), "PTX": (0, 1), "parts": PARTS},
         accepts=_accept,
         describe=_describe,
         fits=_fits,
