@@ -75,7 +75,7 @@ BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int 
     const int rows = d->row_end - d->row_begin, columns = d->col_end - d->col_begin;
     const int pixels = d->images * rows * columns, tiles = (pixels + BM - 1) / BM;
     const int inputs = d->group_inputs, kernel_h = d->kernel_h, kernel_w = d->kernel_w, parts = d->parts;
-    const int steps = (kernel_h * kernel_w * inputs + BK - 1) / BK, part_steps = (steps + parts - 1) / parts;
+    const int depth = kernel_h * kernel_w * inputs, steps = (depth + BK - 1) / BK, part_steps = (steps + parts - 1) / parts;
     const int dilation_h = d->dilation_h, dilation_w = d->dilation_w;
     const int in_h = d->in_h, in_w = d->in_w, src_h = d->src.h, src_w = d->src.w;
     const bool is_aligned = IS_ALIGNED(d->src) && inputs % 4 == 0;
@@ -108,14 +108,15 @@ BODY TILE_NAME(BM, BN)(__local const conv2d_tile_t *d, CONV2D_TILE_BUFFERS, int 
             GROUP_BARRIER
             ISSUE(free)
             __local const float *a_lines = memory + stage * STAGE_FLOATS, *b_lines = a_lines + A_FLOATS;
-            UNROLL for (int k = 0; k < BK; k += 4) {
-                float4 a[TM];
-                UNROLL for (int i = 0; i < TM; ++i) a[i] = LOCAL_4(a_lines + (ty + TALL * i) * LINE + k);
-                ADD_PRODUCTS(0, x)
-                ADD_PRODUCTS(1, y)
-                ADD_PRODUCTS(2, z)
-                ADD_PRODUCTS(3, w)
-            }
+            for (int k16 = 0; k16 < BK && now * BK + k16 < depth; k16 += 16)
+                UNROLL for (int k = k16; k < k16 + 16; k += 4) {
+                    float4 a[TM];
+                    UNROLL for (int i = 0; i < TM; ++i) a[i] = LOCAL_4(a_lines + (ty + TALL * i) * LINE + k);
+                    ADD_PRODUCTS(0, x)
+                    ADD_PRODUCTS(1, y)
+                    ADD_PRODUCTS(2, z)
+                    ADD_PRODUCTS(3, w)
+                }
             free = stage;
             stage = stage + 1 == STAGES ? 0 : stage + 1;
         }

@@ -78,12 +78,23 @@ typedef struct {
     int dilation_h, dilation_w, pad_h, pad_w;
 } pool2d_t;
 
+#define TAKE_TAPS(load)                                                                          \
+    FOR_EACH_BLOCK(3, 3, rows, columns)                                                          \
+        READ_BLOCK(values, 3, 3, load, src + from, rows, columns, row_step, column_step)         \
+        UNROLL for (int i = 0; i < 3 * 3; ++i)                                                   \
+            if (IS_TAP(i, 3, rows, columns)) {                                                   \
+                if (is_average) value += values[i];                                              \
+                else TAKE_MAXIMUM(value, values[i]);                                             \
+            }                                                                                    \
+    END_BLOCKS
+
 // Taps outside the image are left out. A mean is one chain of additions, block by block, times 1 / count. A maximum
 // keeps NaN; over no tap at all it is -FLT_MAX and a mean 0, as in ONNX Runtime.
 BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const float *src, int group,
                          int groups) {
     const bool is_wide =
         d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src);
+    const bool is_dense = is_wide && d->src.c == 1;
     const int lanes = is_wide ? 4 : 1, is_average = d->is_average;
     const int row_step = d->dilation_h * d->src.h, column_step = d->dilation_w * d->src.w;
     FOR_EACH_ITEM(d, lanes)
@@ -93,14 +104,11 @@ BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const
         const int taps = (rows.end - rows.begin) * (columns.end - columns.begin);
         const int from = INDEX(d->src, n, top, left, channel);
         float4 value = (float4)(is_average ? 0.0f : taps == 0 ? -FLT_MAX : -INFINITY);
-        FOR_EACH_BLOCK(3, 3, rows, columns)
-            READ_BLOCK(values, 3, 3, LOAD_SOURCE, src + from, rows, columns, row_step, column_step)
-            UNROLL for (int i = 0; i < 3 * 3; ++i)
-                if (IS_TAP(i, 3, rows, columns)) {
-                    if (is_average) value += values[i];
-                    else TAKE_MAXIMUM(value, values[i]);
-                }
-        END_BLOCKS
+        if (is_dense) {
+            TAKE_TAPS(GLOBAL_4)
+        } else {
+            TAKE_TAPS(LOAD_SOURCE)
+        }
         if (is_average) {
             const span_t all_rows = span_in(top + d->pad_h, d->kernel_h, d->dilation_h, d->padded_h);
             const span_t all_columns = span_in(left + d->pad_w, d->kernel_w, d->dilation_w, d->padded_w);
