@@ -18,6 +18,7 @@ from codl.ir.ops import (
     Activation,
     ActivationKind,
     Affine,
+    Attention,
     Binary,
     BinaryKind,
     ChannelShuffle,
@@ -155,6 +156,21 @@ def _affine(_: Affine, inputs: Sequence[Array], __: Shape) -> Array:
 def _softmax(op: Softmax, inputs: Sequence[Array], _: Shape) -> Array:
     powers = np.exp(inputs[0] - inputs[0].max(axis=op.axis, keepdims=True))
     return np.asarray(powers / powers.sum(axis=op.axis, keepdims=True))
+
+
+def _attention(op: Attention, inputs: Sequence[Array], shape: Shape) -> Array:
+    """Split heads off the channels, rows second to last; join them again."""
+    sizes = (op.depth, op.depth, op.width)
+    query, key, value = (
+        np.moveaxis(x, op.row_axis, 1)[..., begin : begin + op.heads * size]
+        .reshape(x.shape[op.batch_axis], -1, op.heads, size)
+        .swapaxes(1, 2)
+        for x, begin, size in zip(inputs[:3], op.begins, sizes, strict=True)
+    )
+    scores = op.scale * query @ key.swapaxes(2, 3) + (inputs[3] if op.has_mask else 0)
+    mixed = _softmax(Softmax(axis=3), [scores], shape) @ value
+    joined = mixed.swapaxes(1, 2).reshape(*mixed.shape[::2], -1)
+    return np.moveaxis(joined, 1, op.row_axis)
 
 
 def _layer_norm(op: LayerNorm, inputs: Sequence[Array], _: Shape) -> Array:
@@ -296,6 +312,7 @@ _EVALUATIONS: dict[type, Callable[[Any, Sequence[Array], Shape], Array]] = {
     Concat: lambda op, inputs, _: np.concatenate(inputs, axis=op.axis),
     Reshape: lambda _, inputs, shape: inputs[0].reshape(shape),
     Softmax: _softmax,
+    Attention: _attention,
     LayerNorm: _layer_norm,
     SpaceToDepth: _space_to_depth,
     DepthToSpace: _depth_to_space,

@@ -10,6 +10,7 @@ from codl.ir.graph import Graph, Node
 from codl.ir.ops import (
     ActivationKind,
     Affine,
+    Attention,
     Binary,
     BinaryKind,
     CombineRows,
@@ -145,6 +146,19 @@ def _slice(node: Node, inputs: list[Any], graph: Graph) -> Any:
     ]
 
 
+def _attend(node: Node, inputs: list[Any], graph: Graph) -> Any:
+    op: Any = node.op
+    split = [
+        x.movedim(op.row_axis, 1)[..., begin : begin + op.heads * size]
+        .unflatten(2, (op.heads, size))
+        .transpose(1, 2)
+        for x, begin, size in zip(inputs[:3], op.begins, (op.depth, op.depth, op.width), strict=True)
+    ]
+    mask = inputs[3] if op.has_mask else None
+    mixed = functional.scaled_dot_product_attention(*split, attn_mask=mask, scale=op.scale)
+    return mixed.transpose(1, 2).flatten(2).movedim(1, op.row_axis)
+
+
 _OPERATORS: Mapping[type, Callable[[Any, list[Any], Graph], Any]] = {
     Conv2d: _convolve,
     Pool2d: _pool,
@@ -157,6 +171,7 @@ _OPERATORS: Mapping[type, Callable[[Any, list[Any], Graph], Any]] = {
     RowSum: lambda node, inputs, graph: inputs[0].sum(3, keepdim=True),
     CombineRows: lambda node, inputs, graph: inputs[0].sum(2, keepdim=True) * node.op.scale,
     Reshape: lambda node, inputs, graph: inputs[0].reshape(graph.shape(node.output)),
+    Attention: _attend,
     Softmax: lambda node, inputs, graph: torch.softmax(inputs[0], node.op.axis),
     Transpose: lambda node, inputs, graph: inputs[0].permute(node.op.order),
 }

@@ -5,10 +5,10 @@ from itertools import product
 
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Region
-from tests.ir import random_moves, random_nodes, random_reductions
+from tests.ir import random_attention, random_moves, random_nodes, random_reductions
 from tests.ir.random_nodes import Index
 
-_READS = random_nodes.READS | random_moves.READS | random_reductions.READS
+_READS = random_attention.READS | random_nodes.READS | random_moves.READS | random_reductions.READS
 
 
 def find_needs(node: Node, graph: Graph, out: Region) -> list[set[Index]]:

@@ -1,6 +1,7 @@
 """One strategy for each kind of operator; together they cover every region rule."""
 
 from codl.ir import ops
+from tests.ir.random_attention import attentions
 from tests.ir.random_moves import (
     channel_shuffles,
     depth_to_spaces,
@@ -39,6 +40,7 @@ EVERY_KIND = {
     "concat": concats(),
     "reshape": reshapes(),
     "softmax": softmaxes(),
+    "attention": attentions(),
     "space to depth": space_to_depths(),
     "depth to space": depth_to_spaces(),
     "channel shuffle": channel_shuffles(),

@@ -7,7 +7,8 @@ region rule also says which slice of a weight a device needs.
 
 # ruff: noqa: F403 - each module says what it exports
 
-from codl.ir.ops import epilogue, host, moves, operator, pointwise, reductions, resizing, windows
+from codl.ir.ops import attention, epilogue, host, moves, operator, pointwise, reductions, resizing, windows
+from codl.ir.ops.attention import *
 from codl.ir.ops.epilogue import *
 from codl.ir.ops.host import *
 from codl.ir.ops.moves import *
@@ -18,6 +19,7 @@ from codl.ir.ops.resizing import *
 from codl.ir.ops.windows import *
 
 __all__: list[str] = []
+__all__ += attention.__all__
 __all__ += epilogue.__all__
 __all__ += host.__all__
 __all__ += moves.__all__
