@@ -10,6 +10,7 @@ from codl.ir.ops import (
     Activation,
     ActivationKind,
     Affine,
+    Attention,
     Binary,
     BinaryKind,
     Conv2d,
@@ -127,6 +128,8 @@ def _attention(shape: Shape) -> list[Layer]:
     batch, tokens, width = shape
     heads, depth = 4, width // 4
     split, scores = (batch, heads, tokens, depth), (batch, heads, tokens, tokens)
+    size = next(size for size in (64, 32) if width % size == 0)
+    mix = Attention(heads=width // size, depth=size, width=size, scale=size**-0.5)
     norm = LayerNorm(axis=2, epsilon=1e-5, has_shift=True)
     return [
         Layer(
@@ -145,6 +148,7 @@ def _attention(shape: Shape) -> list[Layer]:
         Layer(op=MatMul(), inputs=(scores, split), output=split),
         Layer(op=MatMul(), inputs=(shape, (batch, width, tokens)), output=(batch, tokens, tokens)),
         Layer(op=Softmax(axis=3), inputs=(scores,), output=scores),
+        Layer(op=mix, inputs=(shape,) * 3, output=shape),
         Layer(op=norm, inputs=(shape, (width,), (width,)), constants=(1, 2), output=shape),
         Layer(op=Transpose(order=(0, 2, 1)), inputs=(shape,), output=(batch, width, tokens)),
         Layer(op=ReduceMean(axes=(2,)), inputs=(shape,), output=(batch, tokens, 1)),

@@ -1,6 +1,7 @@
 """The table of kernels: every implementation, the preferred one for an operator first."""
 
 from codl.catalog.rows import (
+    attention,
     concat,
     conv2d,
     conv2d_affine,
@@ -47,6 +48,7 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     *linear_rows.IMPLEMENTATIONS,
     *matmul_tile.IMPLEMENTATIONS,
     *lines.IMPLEMENTATIONS,
+    *attention.IMPLEMENTATIONS,
     *depthwise.IMPLEMENTATIONS,
     *conv2d_winograd_streamed.IMPLEMENTATIONS,
     *conv2d_winograd.IMPLEMENTATIONS,

@@ -26,10 +26,12 @@ _ENTRIES = {
     "reshape_lanes__buffer": "RESHAPE",
 }
 _MATMULS = (32, 64)
+_ATTENTIONS = (16, 32)
 _NAMES = (
     "NOTHING",
     *(f"TILE_{rows}x{columns}" for rows, columns in _TILES),
     *(f"MATMUL_{rows}" for rows in _MATMULS),
+    *(f"ATTENTION_{rows}" for rows in _ATTENTIONS),
     *(f"WINOGRAD_{name}" for name in _WINOGRAD),
     *_ENTRIES.values(),
     "LINEAR_VECTOR",
@@ -56,6 +58,8 @@ def find_case(batch: LaunchBatch, parameters: Parameters) -> int | None:
         return _NAMES.index(f"TILE_{parameters['BM']}x{parameters['BN']}")
     if entry == "matmul_tile__buffer":
         return _NAMES.index(f"MATMUL_{parameters['BM']}")
+    if entry == "attention_tile__buffer":
+        return _NAMES.index(f"ATTENTION_{parameters['BM']}")
     if entry == "conv2d_winograd_tile__buffer":
         tile = parameters["TILE"]
         stages = (f"INPUTS_{tile}", f"{parameters['BM']}x{parameters['BN']}", f"OUTPUTS_{tile}")

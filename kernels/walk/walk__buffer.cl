@@ -44,6 +44,10 @@
 #include "walk/matmul_tile.h"
 #define BM 64
 #include "walk/matmul_tile.h"
+#define BM 16
+#include "walk/attention.h"
+#define BM 32
+#include "walk/attention.h"
 #define BM 112
 #define BN 64
 #include "walk/winograd_multiply.h"
@@ -91,6 +95,13 @@
                         memory);                                                                                    \
         break;                                                                                                      \
     }
+#define ATTENTION_CASE(m)                                                                                           \
+    case WALK_ATTENTION_##m: {                                                                                      \
+        DESCRIBED(ATTENTION_##m, attention_t)                                                                       \
+        attention_tile_##m(d, BUFFER(d->dst), BUFFER(d->query), BUFFER(d->key), BUFFER(d->value), BUFFER(d->mask),   \
+                           group, groups, memory);                                                                  \
+        break;                                                                                                      \
+    }
 #define WINOGRAD_TILE_CASE(m, n)                                                                                    \
     case WALK_WINOGRAD_##m##x##n: {                                                                                 \
         DESCRIBED(WINOGRAD_##m##x##n, winograd_t)                                                                   \
@@ -121,7 +132,7 @@ __kernel BY_GROUP
 void walk__buffer(__global const int *tape, int count, __global float *b0, __global float *b1, __global float *b2,
                   __global float *b3, __global float *weights, __global float *scratch,
                   volatile __global int *arrivals, volatile __global int *sync) {
-    __local float memory[CONV2D_TILE_FLOATS] __attribute__((aligned(16)));
+    __local float memory[ATTENTION_FLOATS] __attribute__((aligned(16)));
     __local int descriptors[2 * WORDS] __attribute__((aligned(16)));
     __local int has_met;
     const int groups = get_num_groups(0);
@@ -142,6 +153,8 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
             TILE_CASE(128, 128)
             MATMUL_CASE(32)
             MATMUL_CASE(64)
+            ATTENTION_CASE(16)
+            ATTENTION_CASE(32)
             WINOGRAD_TILE_CASE(112, 64)
             WINOGRAD_TILE_CASE(56, 128)
             WINOGRAD_CASES(2)

@@ -53,7 +53,7 @@ class Attention(Op):
         sizes = (self.depth, self.depth, self.width)
         for shape, begin, size in zip((query, key, value), self.begins, sizes, strict=True):
             check(
-                0 <= begin and begin + self.heads * size <= with_rank(shape, 3)[2],
+                begin >= 0 and begin + self.heads * size <= with_rank(shape, 3)[2],
                 got=f"{self.heads} heads of {size} channels from {begin} on in shape {list(shape)}",
                 expected="heads inside",
             )
@@ -74,7 +74,7 @@ class Attention(Op):
         )
 
     def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:
-        """Return the rows of the queries, all rows of keys and values, of the heads that the channels lie in."""
+        """Return the queries' rows, and all keys and values, of the heads that the channels lie in."""
         low, high = out.begin[:, 2], out.end[:, 2]
         first, last = low // self.width, (high - 1) // self.width + 1
         keys = shapes[1][self.row_axis]
