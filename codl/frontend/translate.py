@@ -3,6 +3,7 @@
 from typing import Any
 
 from codl.frontend import activations, linear, normalization, pooling, resizing, shaping
+from codl.frontend.attention import Finder, add_attention
 from codl.frontend.draft import Draft, Translations
 from codl.frontend.host import arrange
 from codl.frontend.initializers import read_array
@@ -78,6 +79,9 @@ def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, outputs: list[str])
         for node in nodes:
             draft.add_host_node(node, reason=f"opset {draft.opset}: kernels know {OLDEST_OPSET} and later")
         return
+    finder = Finder(nodes, draft.shapes, draft.values, outputs=outputs, fits=draft.fits_device)
+    attention = {one.last.output: one for one in finder.find_all()}
+    inside = finder.find_hidden(list(attention.values()))
     shuffles = list(find_shuffles(nodes, draft.shapes, outputs=outputs))
     hidden = {node.output for shuffle in shuffles for node in shuffle.inner}
     found: list[Shuffle | Turn] = [*shuffles]
@@ -88,7 +92,11 @@ def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, outputs: list[str])
             hidden |= {node.output for node in turn.inner}
     last_of = {one.last.output: one for one in found}
     for node in nodes:
-        if node.output in last_of:
+        if node.output in attention:
+            add_attention(draft, attention[node.output])
+        elif node.output in inside:
+            continue
+        elif node.output in last_of:
             _add_found(draft, last_of[node.output])
         elif node.output not in hidden:
             _add_node(draft, node)
