@@ -1,8 +1,14 @@
 """Facts about hardware, as data: what a device is, not how to talk to it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from codl.errors import DeviceError
+
+UNITS_MARK = ":"
+"""Stands between a device's name and the number of compute units to use of it, as in `nvidia-gpu:8`."""
+_MOST_DIGITS = 9
 
 
 class DeviceKind(StrEnum):
@@ -18,7 +24,7 @@ class DeviceInfo:
     """One OpenCL device as codl names and knows it."""
 
     name: str
-    """`<driver>-<kind>`, such as `intel-cpu`; the second of a name gets `-2`."""
+    """`<driver>-<kind>`, such as `intel-cpu`; the second of a name gets `-2`, a part of it `:<units>`."""
     kind: DeviceKind
     driver: str
     """Short driver family: `intel`, `pocl`, `nvidia`, `amd`, `oclgrind`, ..."""
@@ -48,6 +54,17 @@ class DeviceInfo:
     """Family and model of a CPU, such as `25.17`: virtual machines give many one name. Empty if unknown."""
 
     @property
+    def is_part(self) -> bool:
+        """Return whether this is a device of which fewer compute units are used than there are."""
+        return UNITS_MARK in self.name
+
+    def limit(self, units: int) -> "DeviceInfo":
+        """Return the device with at most so many compute units; the device itself where it has no more."""
+        if units >= self.units:
+            return self
+        return replace(self, name=f"{self.name}{UNITS_MARK}{units}", units=units)
+
+    @property
     def vector_registers(self) -> int:
         """Registers of `vector_width` floats that a work-item can use.
 
@@ -57,6 +74,24 @@ class DeviceInfo:
         if self.vector_width == 1:
             return 224
         return 32 if self.vector_width >= 16 else 16
+
+
+def split_units(name: str) -> tuple[str, int | None]:
+    """Return the name or kind of a device, and how many compute units to use of it; None for all.
+
+    Raises:
+        DeviceError: What stands behind the colon is no number of units.
+    """
+    whole, mark, units = name.partition(UNITS_MARK)
+    if not mark:
+        return name, None
+    is_count = units.isascii() and units.isdecimal() and len(units) <= _MOST_DIGITS and int(units) > 0
+    if not is_count:
+        raise DeviceError(
+            f"device {name!r}: got {units!r} behind the colon, expected a number of compute units such as "
+            f"{whole}:8; leave the colon out for all of them"
+        )
+    return whole, int(units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

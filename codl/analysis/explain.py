@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from codl.analysis.alternatives import list_alternatives
-from codl.analysis.slices import Oracle, Predictors, Slice, Slices, predict_slices
+from codl.analysis.slices import Oracle, Predictors, Slice, Slices, list_whole, predict_slices
 from codl.analysis.totals import Singles, find_totals
 from codl.ir.graph import Graph, Node
 from codl.plan.residency import step_nodes
@@ -64,7 +64,7 @@ def explain_plan(
         totals=totals,
         timeline=tuple(timeline),
         planning_ms=plan.planning_ms,
-        notes=tuple(_list_notes(predictors, slices, plan)),
+        notes=tuple(_list_notes(predictors, slices, plan, graph)),
     )
     if not with_alternatives:
         return found
@@ -226,7 +226,7 @@ def _explain_part(device: str, known: Slice, axis: int | None, shape: Sequence[i
     )
 
 
-def _list_notes(predictors: Predictors, slices: Slices, plan: Plan) -> list[str]:
+def _list_notes(predictors: Predictors, slices: Slices, plan: Plan, graph: Graph) -> list[str]:
     notes = []
     hosts = sum(len(step.nodes) for step in plan.steps if isinstance(step, Host))
     if hosts:
@@ -234,6 +234,10 @@ def _list_notes(predictors: Predictors, slices: Slices, plan: Plan) -> list[str]
     for predictor in predictors:
         if predictor is not None and str(predictor.profile.origin) != "measured":
             notes.append(f"{predictor.info.name}: its profile is {predictor.profile.origin}")
+    if whole := list_whole(plan, graph, predictors):
+        notes.append(
+            f"{len(whole)} operators use all compute units of a device: their kernels cannot be limited"
+        )
     strange = sum(known.is_estimated for known in slices.values())
     if strange:
         notes.append(

@@ -81,6 +81,23 @@ def list_estimated(plan: Plan, graph: Graph, predictors: Sequence[Predictor]) ->
     return found
 
 
+def list_whole(plan: Plan, graph: Graph, predictors: Predictors) -> list[str]:
+    """Return the operators that use all units of a device of which the plan asks for some.
+
+    Their kernels are launches of as many work-groups as they have work for; they are priced as if they kept
+    to the part.
+    """
+    found = []
+    for step in plan.steps:
+        devices = () if isinstance(step, Host) else (step.device,) if isinstance(step, Run) else plan.devices
+        users = [one for one in predictors if one and one.info.is_part and one.info.name in devices]
+        for name in step_nodes(step):
+            node = graph.nodes_by_name[name]
+            if not all(one.choose(node, graph).implementation.uses_groups for one in users):
+                found.append(name)
+    return found
+
+
 def _find_repeated_share(name: str, step: Sequence[Share], graph: Graph) -> float:
     """Return how much of what all devices compute of an operator is computed more than once."""
     computed = sum(share.computes[name].size for share in step if name in share.computes)

@@ -36,7 +36,8 @@ def add_device_flags(parser: argparse.ArgumentParser) -> None:
         "--devices",
         type=parse_names,
         metavar="A,B",
-        help="names or kinds of the devices to use, such as nvidia-gpu,pocl-cpu; see `codl devices`",
+        help="names or kinds of the devices to use, such as nvidia-gpu,pocl-cpu, or nvidia-gpu:8 for 8 of "
+        "its compute units; see `codl devices`",
     )
     add_pair_flag(parser)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from codl.analysis.slices import list_estimated
+from codl.analysis.slices import list_estimated, list_whole
 from codl.cli.flags import add_json_flag, parse_names, parse_output
 from codl.cli.output import format_bytes, print_json, print_line
 from codl.cli.planning import add_plan_flags
@@ -70,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
             print_line(_format_prediction(plan.predicted_us, plan.best_single_us, plan.planning_ms or 0.0))
         if estimated := list_estimated(plan, graph, predictors):
             print_line(_format_estimates(estimated, len(graph.nodes)))
+        if whole := list_whole(plan, graph, predictors):
+            print_line(f"not limited: {_list_names(whole)}, whose kernels use all compute units of a device")
     return 0
 
 
@@ -129,11 +131,14 @@ def _format_prediction(predicted_us: float, best_single_us: float, planning_ms: 
 
 
 def _format_estimates(names: Sequence[str], operators: int) -> str:
-    listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     return (
-        f"estimated: {len(names)} of {operators} operators ({listed}), whose kernels have no latency model; "
-        "`codl profile` measures them"
+        f"estimated: {len(names)} of {operators} operators ({_list_names(names)}), whose kernels have no "
+        "latency model; `codl profile` measures them"
     )
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
 
 
 def _format_memory(memory: DeviceMemory) -> str:

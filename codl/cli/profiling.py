@@ -154,7 +154,7 @@ def _show_progress() -> Iterator[Report]:
         tasks: dict[str, Any] = {}
 
         def show(what: str, share: float) -> None:
-            device = what.partition(":")[0]
+            device = what.partition(": ")[0]
             if device not in tasks:
                 tasks[device] = progress.add_task(what, total=1.0)
             progress.update(tasks[device], description=what, completed=share)

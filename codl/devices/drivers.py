@@ -6,12 +6,13 @@ When the client was first, the drivers it has loaded are used.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import pyopencl as cl
 
+from codl.catalog.groups import takes_groups
 from codl.devices import facts, forks, limits
 from codl.devices.boundary import driver_calls
 from codl.devices.installed import INSTALL_REMEDY, DriverProblem, find_icds, leave_out_pocl, private_vendors
@@ -20,7 +21,7 @@ from codl.devices.pocl_cache import pocl_cache
 from codl.devices.pocl_wheel import mend_processor_name
 from codl.devices.probe import find_fault, tell_reason
 from codl.errors import DeviceError, DriverError, suggest
-from codl.machine import DeviceInfo, DeviceKind
+from codl.machine import DeviceInfo, DeviceKind, split_units
 
 PAIR_DRIVERS = ("intel", "pocl")
 """The emulated pair: the first plays the CPU, the second the GPU."""
@@ -99,9 +100,35 @@ def emulate_pair() -> None:
 def find_device(name_or_kind: str) -> OpenedDevice:
     """Return the device of this name, or the default device of this kind (`cpu`, `gpu`).
 
+    `<name>:<units>` is the device with at most so many compute units, under that name; the device itself
+    where it has no more.
+
     Raises:
-        DeviceError: There is none; the message lists what exists.
+        DeviceError: There is none, and the message lists what exists; or its units cannot be limited.
     """
+    whole, units = split_units(name_or_kind)
+    opened = _find_whole(whole)
+    return opened if units is None else _limit(opened, units)
+
+
+def _limit(opened: OpenedDevice, units: int) -> OpenedDevice:
+    """Return a device with at most so many compute units: work-groups that share all work are as many."""
+    whole, info = opened.info, opened.info.limit(units)
+    if not info.is_part or takes_groups(info):
+        return replace(opened, info=info)
+    if info.kind is DeviceKind.CPU:
+        remedy = limits.tell_limits(info.driver, units)
+        reason = "a CPU driver's cores are fixed when it loads"
+    else:
+        remedy, reason = f"use {whole.name}", "it cannot run the kernels that keep to some of them"
+    raise DeviceError(
+        f"device {info.name}: got {units} of {whole.units} compute units, expected {whole.units} or more: "
+        f"{reason}; {remedy}"
+    )
+
+
+def _find_whole(name_or_kind: str) -> OpenedDevice:
+    """Return the device of a name or kind with all of its compute units; errors as in `find_device`."""
     for opened in load():
         if opened.info.name == name_or_kind:
             forks.check_not_lost([name_or_kind])
@@ -186,8 +213,9 @@ def _find_all(names: Sequence[str]) -> tuple[OpenedDevice, ...]:
 
 
 def _check_together(first: DeviceInfo, second: DeviceInfo) -> None:
-    if first.name == second.name:
-        raise DeviceError(f"devices: {first.name} is asked for twice; name each device once")
+    if split_units(first.name)[0] == split_units(second.name)[0]:
+        names = " and ".join(dict.fromkeys([first.name, second.name]))
+        raise DeviceError(f"devices: one device is asked for twice, as {names}; name each device once")
     is_pair = is_pair_emulated() and {first.driver, second.driver} == set(PAIR_DRIVERS)
     if first.processor == second.processor and not is_pair:
         raise DeviceError(

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from typing import Any
 
 from codl.errors import DeviceError
+from codl.machine import split_units
 
 _SURVIVORS = frozenset({"intel"})
 """Drivers that a child can go on with, as long as no thread was at work with them when it was made.
@@ -66,7 +67,7 @@ def _register_lock(lock: Any) -> Any:
 
 def is_lost(device: str) -> bool:
     """Return whether a device was opened by a parent of this process and cannot be used here."""
-    return device in _STATE.lost
+    return bool(_STATE.lost) and split_units(device)[0] in _STATE.lost
 
 
 def check_not_lost(devices: Collection[str]) -> None:
@@ -75,8 +76,8 @@ def check_not_lost(devices: Collection[str]) -> None:
     Raises:
         DeviceError: One did.
     """
-    if _STATE.lost and not _STATE.lost.isdisjoint(devices):
-        names = ", ".join(sorted(_STATE.lost.intersection(devices)))
+    if lost := sorted(filter(is_lost, devices)):
+        names = ", ".join(lost)
         raise DeviceError(
             f"{names}: got a process made by fork after its parent had loaded OpenCL drivers, whose threads "
             "it lacks; expected a process of its own: start it with multiprocessing's method 'spawn' or "

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from codl.catalog.groups import GROUP
 from codl.catalog.spec import LaunchBatch, PackedArg, Parameters, Selection, TensorArg, can_steal
+from codl.catalog.walking import find_case
 from codl.devices.boundary import at_work, driver_calls
 from codl.devices.images import Images, ImageStorage
 from codl.devices.memory import Storage
@@ -108,6 +110,9 @@ def bind_launch(
     if _is_stolen(batch, device.info):
         args += [device.counters, *map(np.int32, global_size)]
         global_size = (min(device.info.units, prod(global_size)), 1, 1)
+    if device.info.is_part and find_case(batch, parameters) is not None:
+        # Groups take places in turns, so as many as there are units do all of them.
+        global_size = (min(device.info.units * GROUP, global_size[0]), 1, 1)
     device.bind(kernel, *args)
     call = partial(cl.enqueue_nd_range_kernel, device.queue, kernel, global_size, batch.local_size)
     return BoundLaunch(enqueue=call, kernel=kernel, args=tuple(args), scratch_position=scratch_position)

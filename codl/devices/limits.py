@@ -55,6 +55,16 @@ def effective_units(driver: str, reported: int) -> int:
     return max(1, min([reported, count_cores(), *(limit for limit in limits if limit)]))
 
 
+def tell_limits(driver: str, units: int) -> str:
+    """Return in words how a user gives a CPU driver so many cores."""
+    variables = " ".join(f"{name}={units}" for name in _DRIVER_LIMITS.get(driver, ()))
+    return (
+        f"set {variables} before the program starts"
+        if variables
+        else "give the program fewer cores (taskset)"
+    )
+
+
 def limit_drivers_to_half() -> None:
     """Give each CPU driver half of the cores, at least one: PoCL the first ones, Intel the others.
 

@@ -17,7 +17,7 @@ from codl.devices.pages import allocate_host
 from codl.errors import DeviceError
 from codl.ir.graph import FLOAT_BYTES, FloatArray, Shape
 from codl.ir.regions import Region
-from codl.machine import DeviceInfo, DeviceKind
+from codl.machine import DeviceInfo, DeviceKind, split_units
 from codl.plan.sharing import Arrangement, Sharing
 
 _STORAGE_ORDERS = {4: (0, 2, 3, 1)}
@@ -53,7 +53,7 @@ def arrange_named(names: Sequence[str]) -> Arrangement:
         DeviceError: CODL_SHARING has a value that is no way of sharing.
     """
     unified = _read_wish() or Sharing.COHERENT
-    is_cpu = (DeviceKind.CPU in name.split("-") for name in names)
+    is_cpu = (DeviceKind.CPU in split_units(name)[0].split("-") for name in names)
     return Arrangement(modes=tuple(unified if is_host else Sharing.COPIED for is_host in is_cpu))
 
 

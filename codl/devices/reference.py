@@ -238,10 +238,10 @@ def _find_reference(kind: str, footprint: int) -> str:
 
 
 def count_items(device: Device) -> int:
-    """Return how many work-items keep every unit of a device busy."""
+    """Return how many work-items keep every unit of a device busy; of its part, one group to a unit."""
     if device.info.kind is DeviceKind.CPU:
         return device.info.units
-    return device.info.units * _count_group(device) * 8
+    return device.info.units * _count_group(device) * (1 if device.info.is_part else 8)
 
 
 def count_part(device: Device) -> int:
@@ -299,7 +299,8 @@ def prepare_stream(
 def _count_group(device: Device) -> int:
     if device.info.kind is DeviceKind.CPU:
         return 1
-    return min(256, device.info.max_work_group_size, 4 * device.info.work_group_multiple)
+    few = 256 if device.info.is_part else 4 * device.info.work_group_multiple
+    return min(256, device.info.max_work_group_size, few)
 
 
 def prepare_run(

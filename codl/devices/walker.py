@@ -149,7 +149,8 @@ def find_walker(device: Device) -> Walker | None:
     wanted = _read_wish()
     if wanted == 0 or not takes_groups(device.info):
         return None
-    groups = wanted or device.info.units
+    units = device.info.units
+    groups = min(wanted or units, units) if device.info.is_part else wanted or units
     if groups not in device.walkers:
         device.walkers[groups] = _open(device, groups)
     found: Walker | None = device.walkers[groups]

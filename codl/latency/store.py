@@ -12,7 +12,7 @@ from codl.latency.features import MEMORY_FEATURES
 from codl.latency.files import PROFILE_FILE, load_profile
 from codl.latency.linear import LinearModel
 from codl.latency.profile import COMPUTE, MEMORY, DeviceProfile, Origin
-from codl.machine import DeviceInfo, DeviceKind
+from codl.machine import DeviceInfo, DeviceKind, split_units
 
 SIMULATED = "simulated"
 """Folder of profiles of devices that are not here; they are found by name only."""
@@ -65,8 +65,19 @@ def find_profile_named(name: str) -> DeviceProfile | None:
     """Return the profile of a device of a name: the user's own, else one that ships; None without any.
 
     Of several that for the widest vectors counts, and of those the latest. Simulated ones ship too. Files
-    that hold no sane profile are passed over.
+    that hold no sane profile are passed over. A part of a device without a profile has that of the device,
+    scaled.
     """
+    whole, units = split_units(name)
+    profile = _find_named(name)
+    if profile is not None or units is None:
+        return profile
+    profile = _find_named(whole)
+    return None if profile is None else take_part(profile, units)
+
+
+def _find_named(name: str) -> DeviceProfile | None:
+    """Return the profile in a file that is of a device of a name; None without any."""
     places = (
         (cache_dir() / "profiles", f"*/{PROFILE_FILE}"),
         (profiles_dir(), "*/*.json"),
@@ -80,6 +91,22 @@ def find_profile_named(name: str) -> DeviceProfile | None:
         if named:
             return max(named, key=lambda profile: (profile.info.vector_width, profile.date))
     return None
+
+
+def take_part(profile: DeviceProfile, units: int) -> DeviceProfile:
+    """Return the profile of a device of which at most so many compute units are used, by the roofline.
+
+    Each unit computes and moves as much as before; copies from and to the host take as long.
+
+    Raises:
+        ProfileError: It lacks a reference kernel, by which it would be scaled.
+    """
+    part = profile.info.limit(units)
+    if not part.is_part:
+        return profile
+    share = part.units / profile.info.units
+    taken = {name: us / share if name == MEMORY else us for name, us in profile.reference_us.items()}
+    return replace(borrow(profile, part, taken), neighbours=profile.neighbours)
 
 
 def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:

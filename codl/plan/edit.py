@@ -41,7 +41,7 @@ def parse_change(text: str, plan: Plan, graph: Graph) -> Change:
     if wanted in plan.devices:
         return Change(node=node, device=wanted)
     axis_text, colon, cut = wanted.partition(":")
-    if not colon:
+    if not colon or _is_device(axis_text):
         raise PlanError(
             f"--set {node}: got {wanted!r}, expected one of {list(plan.devices)}, or AXIS:CUT"
             f"{suggest(wanted, plan.devices)}"
@@ -62,9 +62,14 @@ def read_change(text: str, graph: Graph) -> tuple[str, str]:
         raise PlanError(f"--set: got {text!r}, expected {_EXPECTED}")
     check_node(node, graph, flag="--set")
     axis, colon, _ = wanted.partition(":")
-    if colon:
+    if colon and not _is_device(axis):
         _parse_axis(axis, node, len(graph.shape(graph.nodes_by_name[node].output)))
     return node, wanted
+
+
+def _is_device(text: str) -> bool:
+    """Return whether what stands before a colon is the name of a device, as in `nvidia-gpu:8`."""
+    return "-" in text
 
 
 def check_node(name: str, graph: Graph, *, flag: str) -> None:

@@ -41,6 +41,16 @@ def resolve_planner(planner: str | None, infos: Sequence[DeviceInfo]) -> tuple[s
     return planner, predictors
 
 
+def _check_names(plan: Plan, infos: Sequence[DeviceInfo]) -> None:
+    """Raise an error where a plan names a kind, or a part of a device that has no more units here."""
+    for name, info in zip(dict.fromkeys(plan.devices), infos, strict=True):
+        if name != info.name:
+            raise DeviceError(
+                f"plan: got device {name!r}, expected {info.name!r}, which it is here, with {info.units} "
+                "compute units in all; plan the model again"
+            )
+
+
 def resolve_request(options: SessionOptions) -> PlanRequest:
     """Return what the options of a session ask for; finds the devices.
 
@@ -53,6 +63,7 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
         given = options.plan if isinstance(options.plan, Plan) else Plan.load(options.plan)
         if given.devices:  # a plan that names none, or one twice, breaks a law of plans
             opened = select_devices(tuple(dict.fromkeys(given.devices)))
+            _check_names(given, [one.info for one in opened])
             if told := find_other_testbed(given, {one.info.name: one.info for one in opened}):
                 _LOG.warning("%s", told)
         return PlanRequest(devices=given.devices, plan=given)

@@ -40,6 +40,39 @@ def shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return folder
 
 
+def make_gpu() -> DeviceProfile:
+    """Return a profile of a GPU of sixteen units."""
+    return make_profile(replace(INFO, name="test-gpu", kind=DeviceKind.GPU, units=16))
+
+
+def test_a_part_has_a_profile_of_its_own(shipped: Path) -> None:
+    gpu, part = make_gpu(), make_profile(make_gpu().info.limit(4))
+    save_profile(gpu, user_path(gpu.info))
+
+    assert find_profile(part.info) is None
+
+    save_profile(part, user_path(part.info))
+
+    assert find_profile(gpu.info) == gpu
+    assert find_profile(part.info) == part
+    assert find_profile_named("test-gpu:4") == part
+
+
+def test_a_part_by_name_has_the_profile_of_the_device_scaled(shipped: Path) -> None:
+    gpu = make_gpu()
+    save_profile(gpu, shipped / "test" / "gpu.json")
+
+    part = find_profile_named("test-gpu:4")
+
+    assert part is not None
+    assert (part.name, part.info.units, part.origin) == ("test-gpu:4", 4, Origin.BORROWED)
+    assert part.bandwidth_bytes_per_us == gpu.bandwidth_bytes_per_us / 4
+    assert part.rows == gpu.rows  # of each unit
+    assert (part.sharing, part.neighbours) == (gpu.sharing, gpu.neighbours)
+    assert find_profile_named("test-gpu:16") == gpu
+    assert find_profile_named("other-gpu:4") is None
+
+
 def make_anonymous(vector_width: int, kind: DeviceKind = DeviceKind.CPU) -> DeviceProfile:
     """Return a profile as it ships: of one unit of a device without a name."""
     return make_profile(

@@ -34,6 +34,14 @@ def test_operator_leaves_its_chain_for_a_device() -> None:
     assert changed.steps[2].cuts == WHOLE.steps[0].cuts  # type: ignore[union-attr]
 
 
+def test_a_part_of_a_device_is_no_cut() -> None:
+    plan = plan_even(GRAPH, devices=("pocl-cpu", "nvidia-gpu:8"), max_chain_length=8)
+
+    assert parse_change("conv_b=nvidia-gpu:8", plan, GRAPH) == Change(node="conv_b", device="nvidia-gpu:8")
+    with pytest.raises(PlanError, match=r"got 'nvidia-gpu:4', expected one of .*'nvidia-gpu:8'"):
+        parse_change("conv_b=nvidia-gpu:4", plan, GRAPH)
+
+
 @pytest.mark.parametrize(
     ("text", "axis", "bounds"),
     [("conv_b=H:20", 2, (0, 20, 64)), ("conv_b=OC:0.25", 1, (0, 2, 8)), ("conv_b=2:64", 2, (0, 64, 64))],
