@@ -8,6 +8,7 @@ import pytest
 from codl.catalog.choose import choose
 from codl.catalog.groups import choose_assembly
 from codl.catalog.rows import conv2d_tile
+from codl.catalog.rows import conv2d_winograd_tile as row_module
 from codl.catalog.rows.conv2d_winograd_tile import IMPLEMENTATIONS, PARTS, SHAPES, TILES
 from codl.catalog.spec import Selection
 from codl.devices.opencl import Device, open_devices
@@ -80,7 +81,45 @@ def test_tiles_of_products_hold_many_images(device: Device, tile: int, batch: in
     assert_right(device, graph, feeds, reference, slices=slices, selection=select(device, tile))
 
 
-def test_large_batches_take_as_much_scratch_memory_as_indices_reach(device: Device) -> None:
+@EACH_TILE
+@pytest.mark.parametrize("images", [1, 3, 4])
+def test_batches_are_computed_in_slabs(
+    device: Device, tile: int, images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = winograd(image=(6, 9), inputs=20, outputs=12, batch=8)
+    graph, feeds, reference = build(replace(case, epilogue=EPILOGUES["relu-before"]))
+    chosen = select(device, tile)
+    whole = run_node(device, graph, feeds, selection=chosen)
+    every = sum(row_module._count_floats(graph.nodes[0], graph, chosen.parameters))
+    monkeypatch.setattr(row_module, "_MOST_SCRATCH", every * images // 8)
+    batches = ROW.describe(
+        graph.nodes[0], graph, Boxes.whole(reference.shape, 1), device.info, chosen.parameters
+    )
+    assert len(batches) == 3 * -(-8 // images)
+    assert all(one.scratch is not None and int(one.scratch[0]) <= every * images // 8 for one in batches)
+    slices = [*cut(reference.shape, 0, [3]), *cut(reference.shape, 0, [4]), *cut(reference.shape, 2, [5])]
+    assert_right(device, graph, feeds, reference, slices=slices, selection=chosen)
+    value = run_node(device, graph, feeds, selection=chosen)
+    np.testing.assert_array_equal(value.view(np.uint32), whole.view(np.uint32))
+    monkeypatch.setattr(row_module, "_MOST_SCRATCH", every // 8 - 1)
+    assert row_module._fits(graph.nodes[0], graph, device.info, chosen.parameters) is False
+
+
+@pytest.mark.parametrize("groups", ["0", "1"])
+def test_slabs_are_walked(device: Device, groups: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = as_gpu(device)
+    graph, feeds, reference = build(winograd(image=(12, 12), inputs=32, outputs=32, batch=5))
+    monkeypatch.setattr(conv2d_tile, "estimate_best_us", lambda node, graph, info: 1e9)
+    monkeypatch.setattr(row_module, "_MOST_SCRATCH", 1 << 16)
+    assert choose(graph.nodes[0], graph, gpu.info).implementation is ROW
+    monkeypatch.setenv(WALK_VARIABLE, groups)
+    executable = compile_plan(graph, plan_single(graph, device=gpu.info.name), [gpu])
+    assert executable.launch_count == 1 if groups == "1" else executable.launch_count > 3
+    for _ in range(2):
+        assert relative_error(executable.run(feeds)["y"], reference) <= OPERATOR_TOLERANCE
+
+
+def test_large_batches_take_no_more_scratch_memory(device: Device) -> None:
     gpu = as_gpu(device)
     for batch in (1, 8, 32, 512):
         op = Conv2d(
@@ -99,11 +138,10 @@ def test_large_batches_take_as_much_scratch_memory_as_indices_reach(device: Devi
         graph = one_node_graph(op, inputs, (batch, 64, 56, 56), constants=["w"])
         (node,) = graph.nodes
         parameters = ROW.accepts(node, graph, gpu.info)
-        assert (parameters is None) == (batch == 512)
-        if parameters is not None:
-            whole = Boxes.whole(graph.shape("y"), 1)
-            batches = ROW.describe(node, graph, whole, gpu.info, parameters)
-            assert all(int(one.scratch[0]) <= 1 << 26 for one in batches if one.scratch is not None)
+        assert parameters is not None
+        whole = Boxes.whole(graph.shape("y"), 1)
+        batches = ROW.describe(node, graph, whole, gpu.info, parameters)
+        assert all(int(one.scratch[0]) <= 1 << 26 for one in batches if one.scratch is not None)
 
 
 @EACH_TILE

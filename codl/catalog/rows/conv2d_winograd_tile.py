@@ -40,7 +40,7 @@ STEP = 16
 """BK of kernels/walk/winograd_multiply.h."""
 _WINDOW = (3, 3)
 _MOST_SCRATCH = 1 << 26
-"""Floats of inputs and products at all points."""
+"""Floats of inputs and products at all points. Batches that need more are computed in slabs of images."""
 _STEP_US: Mapping[tuple[int, int], float] = {(112, 64): 0.80, (56, 128): 0.82}
 """What a group takes for `STEP` steps of its tile.
 
@@ -83,7 +83,21 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
         return False
     steps = _depth_of(node, graph) // STEP
     is_even = -(-steps // -(-steps // parts)) == parts
-    return is_even and sum(_count_floats(node, graph, parameters)) <= _MOST_SCRATCH
+    return is_even and _count_most_images(node, graph, parameters) > 0
+
+
+def _count_most_images(node: Node, graph: Graph, parameters: Parameters) -> int:
+    """Return how many images find room in scratch memory; 0 where one is too large."""
+    images = graph.shape(node.output)[0]
+    return images * _MOST_SCRATCH // max(1, sum(_count_floats(node, graph, parameters)))
+
+
+def _list_slabs(node: Node, graph: Graph, parameters: Parameters) -> list[tuple[int, int]]:
+    """Return the first image of each slab and where it ends: as few slabs as there can be, of one size."""
+    images = graph.shape(node.output)[0]
+    count = -(-images // _count_most_images(node, graph, parameters))
+    step = -(-images // max(1, count))
+    return [(first, min(first + step, images)) for first in range(0, images, step)]
 
 
 def _depth_of(node: Node, graph: Graph) -> int:
@@ -105,14 +119,22 @@ def _count_floats(node: Node, graph: Graph, parameters: Parameters) -> tuple[int
 
 
 def estimate_us(node: Node, graph: Graph, parameters: Parameters, *, units: int) -> float:
-    """Return about what a convolution takes: two transforms, and waves of tiles of products."""
+    """Return about what a convolution takes: for each slab two transforms, and waves of tiles of products."""
+    return sum(
+        _estimate_slab_us(node, graph, parameters, images=end - begin, units=units)
+        for begin, end in _list_slabs(node, graph, parameters)
+    )
+
+
+def _estimate_slab_us(node: Node, graph: Graph, parameters: Parameters, *, images: int, units: int) -> float:
     tile, shape, parts = parameters["TILE"], (parameters["BM"], parameters["BN"]), parameters["parts"]
-    rows, outputs = _count_rows(node, graph, tile), graph.shape(node.output)[1]
+    every, outputs = graph.shape(node.output)[:2]
+    rows = _count_rows(node, graph, tile) * images // every
     places = -(-rows // shape[0]) * -(-outputs // shape[1]) * points_of(tile) * parts
     waves = -(-places // max(1, units))
     steps = -(-_depth_of(node, graph) // STEP // parts)
     moved = FLOAT_BYTES * (sum(_count_floats(node, graph, parameters)) + sum(_count_ends(node, graph)))
-    transforms = moved / (_UNIT_BYTES_PER_US * max(1, units))
+    transforms = moved * images / every / (_UNIT_BYTES_PER_US * max(1, units))
     return 3 * _STAGE_US + transforms + waves * (steps * _STEP_US[shape] + _STORE_US)
 
 
@@ -122,6 +144,17 @@ def _count_ends(node: Node, graph: Graph) -> tuple[int, int]:
 
 
 def _describe(
+    node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
+) -> tuple[LaunchBatch, ...]:
+    """Return the stages of each slab, one slab after the other: they share scratch memory."""
+    slabs = _list_slabs(node, graph, parameters)
+    parts = (
+        out.with_axis(0, *(np.clip(ends[:, 0], *slab) for ends in (out.begin, out.end))) for slab in slabs
+    )
+    return tuple(batch for part in parts for batch in _describe_slab(node, graph, part, info, parameters))
+
+
+def _describe_slab(
     node: Node, graph: Graph, out: Boxes, info: DeviceInfo, parameters: Parameters
 ) -> tuple[LaunchBatch, ...]:
     op = node.op
