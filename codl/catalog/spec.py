@@ -49,7 +49,8 @@ class PackedArg:
     """One constant operand, packed as [panels, ...]; a launch reads panels [begin, end) of it."""
 
     key: str
-    """Names constant and layout, such as `conv1.weight/oihw/nr16`; equal keys are equal arrays."""
+    """Each constant that is packed, as its `repr`, and the layout, such as `('w',)/oihw/nr16`; equal
+    keys are equal arrays."""
     pack: Callable[[Mapping[str, FloatArray]], FloatArray]
     """From the graph's constants to the packed array, leading axis = panels."""
     panel_floats: int | None = None

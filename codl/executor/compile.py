@@ -62,7 +62,7 @@ def compile_plan(
         graph: The network.
         plan: A sound plan of it.
         devices: The plan's devices, opened, in its order.
-        weights: Packed constants shared with other plans of the same graph.
+        weights: Packed constants shared with other plans of the same graph; the executable holds them.
         sharing: How devices that compute in the host's memory see each other's results; chosen from the
             devices by default. Those with memory of their own are sent copies in any case.
         databases: What is known of the best kernels, by device name; without it rules choose them.
@@ -195,6 +195,8 @@ class _Compiler:
             held=tuple(self._crossings.held.values()),
             launches=tuple(self._launches),
             weight_bytes=weights,
+            constant_bytes={key: size for one in self._constants for key, size in one.items()},
+            pieces=self._weights.pieces,
             after_first=partial(keep_for_later, self._devices, self._weights),
             signals=self._signals,
         )

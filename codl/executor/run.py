@@ -13,6 +13,7 @@ from codl.devices.signals import Signals
 from codl.executor.copies import prepare_read, prepare_write
 from codl.executor.placement import Placement
 from codl.executor.trace import Entry, Trace, play_traced
+from codl.executor.weights import Piece
 from codl.ir.graph import Graph
 from codl.machine import DeviceKind
 from codl.plan.steps import Host, Plan
@@ -35,6 +36,8 @@ class Executable:
         held: tuple[HeldRegion, ...],
         launches: tuple[BoundLaunch, ...],
         weight_bytes: Mapping[str, int],
+        constant_bytes: Mapping[int, int],
+        pieces: tuple[Piece, ...],
         after_first: Callable[..., None],
         signals: Signals | None = None,
     ) -> None:
@@ -47,6 +50,9 @@ class Executable:
         """Planned memory of activations by device name; `shared` is what coherent devices share."""
         self.weight_bytes = dict(weight_bytes)
         """Constants by device name, packed as its kernels read them."""
+        self.constant_bytes = constant_bytes
+        """Bytes of each buffer of constants, by its address: other executables may have the same ones."""
+        self._pieces = pieces
         self._script = tuple(call for call, _ in entries)
         self._opening, self._closing = opening, closing
         self._placement = placement

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from codl.executor.weights import SharedWeights
     from codl.frontend import LoadedModel, Source
     from codl.options import SessionOptions
     from codl.session.known import Declared
@@ -44,3 +45,10 @@ def compile_late(*args: Any, **options: Any) -> "Variant":
     from codl.session.variants import compile_variant
 
     return compile_variant(*args, **options)
+
+
+def share_late() -> "SharedWeights":
+    """Return where variants of one model find what is equal in them."""
+    from codl.executor.weights import SharedWeights
+
+    return SharedWeights()

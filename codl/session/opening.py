@@ -14,11 +14,12 @@ from codl.options import SessionOptions
 from codl.session.arguments import fix_argument, is_fixed
 from codl.session.host_model import HostModel
 from codl.session.known import Known
-from codl.session.late import compile_late, load_late, read_late
+from codl.session.late import compile_late, load_late, read_late, share_late
 from codl.session.tiers import Tier, Tiers
 from codl.session.verdicts import make_verdict_key
 
 if TYPE_CHECKING:
+    from codl.executor.weights import SharedWeights
     from codl.frontend import LoadedModel, Source
     from codl.session.request import PlanRequest
     from codl.session.variants import Variant
@@ -109,6 +110,8 @@ class Opening:
         self.declared, self._label = declared, name_model(model)
         self._digest = self.source.digest if self.source is not None else str(self._known.digest)
         self._loaded: list[LoadedModel] = []
+        self._shared: SharedWeights | None = None
+        """What variants share, from the first one on."""
         self._shapes: Shapes | None = None
         if is_fixed(self.declared.inputs):
             self._shapes = {a.name: tuple(int(dim) for dim in a.shape) for a in self.declared.inputs}
@@ -163,6 +166,8 @@ class Opening:
     def build(self, shapes: Shapes, values: Values, stop: threading.Event | None) -> "Variant":
         """Return the variant for certain shapes and initializers; errors as in `compile_variant`."""
         options = self._options
+        if self._shared is None:
+            self._shared = share_late()
         return compile_late(
             self._loaded.pop() if self._loaded and not values else self.load(shapes, values),
             request=self._request(),
@@ -170,6 +175,7 @@ class Opening:
             is_profiled=options.enable_profiling,
             host_threads=options.intra_op_num_threads,
             limits=options.limits,
+            shared=self._shared,
             stop=stop,
         )
 

@@ -269,16 +269,18 @@ class Tiers:
         """Let variants go until their memory is bounded, those first that were not used for longest."""
         with self._lock:
             made = [tier for tier in self._tiers.values() if tier.variant is not None]
-        taken = [_count_bytes(tier.variant) for tier in made]
         for place, tier in enumerate(made):
-            if sum(taken[place:]) > _MOST_BYTES:
+            if _count_bytes([other.variant for other in made[place:]]) > _MOST_BYTES:
                 tier.variant, tier.is_requested, tier.host_seconds = None, False, 0.0
                 tier.settled.clear()
 
 
-def _count_bytes(variant: "Variant | None") -> int:
-    memory = () if variant is None else variant.plan.memory
-    return sum(one.activation_bytes + (one.weight_bytes or 0) for one in memory)
+def _count_bytes(variants: Sequence["Variant | None"]) -> int:
+    """Return the memory of variants; constants that several of them have count once."""
+    executables = [variant.executable for variant in variants if variant is not None]
+    constants = {key: size for one in executables for key, size in one.constant_bytes.items()}
+    activations = sum(one.activation_bytes for each in executables for one in each.plan.memory)
+    return activations + sum(constants.values())
 
 
 def _digest(value: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], bytes]:

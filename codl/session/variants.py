@@ -16,6 +16,7 @@ from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
 from codl.executor.run import Executable
 from codl.executor.trace import Trace
+from codl.executor.weights import SharedWeights, Weights
 from codl.frontend import LoadedModel
 from codl.ir.graph import Graph
 from codl.limits import Limits
@@ -73,6 +74,7 @@ def compile_variant(
     is_profiled: bool,
     host_threads: int,
     limits: Limits,
+    shared: SharedWeights | None = None,
     stop: Event | None = None,
 ) -> Variant:
     """Return a model planned and compiled.
@@ -84,6 +86,7 @@ def compile_variant(
         is_profiled: Compile for queues that keep times, so that runs can be traced.
         host_threads: Threads of what ONNX Runtime computes on the CPU, 0 for its default.
         limits: Bounds on what the model may ask for.
+        shared: Constants that variants of the same model share.
         stop: As in `build_programs`.
 
     Raises:
@@ -91,25 +94,27 @@ def compile_variant(
         PlanError: The plan asked for is none for this model.
         DeviceError: A device refused.
     """
-    plans = request.rank(model.graph)
+    weights = Weights(model.graph, shared)
+    graph, most_bytes = weights.graph, limits.planned_bytes
+    plans = request.rank(graph)
     plan = plans[0]
-    most_bytes = limits.planned_bytes
-    hosts = HostSessions(model.graph, threads=host_threads)
+    hosts = HostSessions(graph, threads=host_threads)
     if is_verified and request.plan is None:
-        plan = find_fastest(model.graph, plans, hosts=hosts, most_bytes=most_bytes)
+        plan = find_fastest(graph, plans, hosts=hosts, shared=shared, most_bytes=most_bytes)
     devices = open_devices(plan.devices)
     if is_profiled:
         devices = tuple(device.with_profiling() for device in devices)
     names = [argument.name for argument in model.outputs]
     return Variant(
         executable=compile_plan(
-            model.graph,
+            graph,
             plan,
             devices,
+            weights=weights,
             hosts=hosts,
             databases=load_databases(device.info for device in devices),
             most_bytes=most_bytes,
             stop=stop,
         ),
-        tensors=dict(zip(names, model.graph.outputs, strict=True)),
+        tensors=dict(zip(names, graph.outputs, strict=True)),
     )

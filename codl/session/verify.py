@@ -15,7 +15,7 @@ from codl.devices.opencl import open_devices
 from codl.devices.timing import time_call
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
-from codl.executor.weights import Weights
+from codl.executor.weights import SharedWeights, Weights
 from codl.ir.graph import Graph
 from codl.limits import DEFAULT_LIMITS
 from codl.plan.residency import step_nodes
@@ -44,6 +44,7 @@ def find_fastest(
     plans: Sequence[Plan],
     *,
     hosts: HostSessions,
+    shared: SharedWeights | None = None,
     most_bytes: int = DEFAULT_LIMITS.planned_bytes,
 ) -> Plan:
     """Return the fastest of some plans and of those that run everything on one of their devices.
@@ -56,6 +57,7 @@ def find_fastest(
         graph: The network.
         plans: At least one, over the same devices, the most promising first.
         hosts: ONNX Runtime's sessions.
+        shared: Constants that graphs of the same model share.
         most_bytes: Activations that a plan may need.
 
     Raises:
@@ -81,7 +83,14 @@ def find_fastest(
     known = PLANS.read(key, lambda entry: read_plans(entry, graph))
     if known is not None:
         return known[0]
-    fastest = _measure_fastest(graph, candidates, hosts=hosts, databases=databases, most_bytes=most_bytes)
+    fastest = _measure_fastest(
+        graph,
+        candidates,
+        weights=Weights(graph, shared),
+        hosts=hosts,
+        databases=databases,
+        most_bytes=most_bytes,
+    )
     write_plans(key, [fastest], what=f"{graph.name} over {', '.join(devices)}: {fastest.planner}")
     return fastest
 
@@ -109,13 +118,12 @@ def _measure_fastest(
     graph: Graph,
     candidates: Sequence[Plan],
     *,
+    weights: Weights,
     hosts: HostSessions,
     databases: Databases,
     most_bytes: int,
 ) -> Plan:
-    build = partial(
-        compile_plan, weights=Weights(graph), hosts=hosts, databases=databases, most_bytes=most_bytes
-    )
+    build = partial(compile_plan, weights=weights, hosts=hosts, databases=databases, most_bytes=most_bytes)
     executables = [build(graph, c, open_devices(c.devices)) for c in candidates]
     inputs = [graph.tensors[name] for name in graph.inputs]
     feeds = {tensor.name: np.zeros(tensor.shape, find_dtype(tensor.type)) for tensor in inputs}

@@ -1,8 +1,13 @@
 """The table's own laws: files, names, defaults, parameters."""
 
 import re
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from codl.assets import kernels_dir
 from codl.catalog.choose import choose
@@ -12,7 +17,11 @@ from codl.catalog.table import IMPLEMENTATIONS, PAIRS
 from codl.devices.drivers import OpenedDevice
 from codl.devices.inner_loops import LOOPS
 from codl.devices.opencl import open_device
+from codl.ir.boxes import Boxes
+from codl.ir.graph import Graph
+from codl.machine import DeviceKind
 from tests.catalog.nodes import NODES, Sample, device_info
+from tests.ir.every_kind import EVERY_KIND
 
 ROWS = (*IMPLEMENTATIONS, *PAIRS)
 EACH_ROW = pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
@@ -99,3 +108,53 @@ def test_chosen_parameters_are_allowed(sample: Sample, vector_width: int) -> Non
     assert set(selection.parameters) == set(selection.implementation.allowed)
     for name, value in selection.parameters.items():
         assert value in selection.implementation.allowed[name]
+
+
+class _Noted(dict[str, Any]):
+    """Constants that note which of them are read."""
+
+    read: set[str]
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize("kind", DeviceKind)
+def test_packed_constants_name_what_they_are_packed_from(kind: DeviceKind) -> None:
+    info, packed = replace(device_info(8), kind=kind), set()
+
+    @given(st.one_of(sample_graphs()))
+    @settings(max_examples=300, deadline=None, derandomize=True)
+    def check(graph: Graph) -> None:
+        node = graph.nodes[0]
+        boxes = Boxes.whole(graph.shape(node.output), 1)
+        for row in IMPLEMENTATIONS:
+            parameters = row.accepts(node, graph, info)
+            if parameters is None or row.taken:
+                continue
+            for arg in (
+                arg for one in row.describe(node, graph, boxes, info, parameters) for arg in one.packed
+            ):
+                constants = _Noted(graph.constants)
+                constants.read = set()
+                arg.pack(constants)
+                packed.add(row.name)
+                assert all(repr(name) in arg.key for name in constants.read), arg.key
+
+    check()
+    assert len(packed) > 5
+
+
+def sample_graphs() -> list[st.SearchStrategy[Graph]]:
+    """Return graphs of one node of every kind, all inputs but the first one constants."""
+    return [
+        *[st.just(sample.graph) for sample in NODES.values()],
+        *[strategy.map(_make_constant) for strategy in EVERY_KIND.values()],
+    ]
+
+
+def _make_constant(graph: Graph) -> Graph:
+    first, *others = graph.inputs
+    constants = {name: np.ones(graph.shape(name), np.float32) for name in others}
+    return replace(graph, inputs=(first,), constants=constants)

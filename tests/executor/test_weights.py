@@ -1,7 +1,9 @@
 """Packed constants: packed once, kept between processes, placed once for all that read them."""
 
+import gc
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,14 @@ from codl.devices.drivers import OpenedDevice
 from codl.devices.opencl import Device, open_device, open_devices
 from codl.executor.compile import compile_plan
 from codl.executor.packed_cache import PackedCache
-from codl.executor.weights import Weights
+from codl.executor.run import Executable
+from codl.executor.weights import SharedWeights, Weights
 from codl.frontend import load_graph
 from codl.ir.graph import FloatArray, Graph
 from codl.partitioner.even import plan_even
 from codl.plan.single import plan_single
 from tests.exactness import DEVICES
+from tests.frontend.onnx_models import make_model, node, random_array
 from tests.oracle import random_feeds
 from tools.networks import build
 
@@ -165,3 +169,74 @@ def test_weights_of_one_graph_are_uploaded_once(graph: Graph, monkeypatch: pytes
     compile_plan(graph, plan, (device,), weights=weights)
 
     assert uploads == []
+
+
+def load_size(size: int) -> Graph:
+    """Return two convolutions of an image, one after the other, and a scale between them."""
+    nodes = [
+        node("Conv", ["x", "a"], ["p"], name="first", pads=[1, 1, 1, 1]),
+        node("Mul", ["p", "s"], ["q"], name="scale"),
+        node("Conv", ["q", "b"], ["y"], name="second", pads=[1, 1, 1, 1]),
+    ]
+    constants = {
+        "a": random_array(32, 3, 3, 3),
+        "b": random_array(48, 32, 3, 3),
+        "s": random_array(1, 32, 1, 1),
+    }
+    model = make_model(nodes, inputs={"x": [1, 3, size, size]}, constants=constants)
+    return load_graph(model.SerializeToString())
+
+
+def compile_shared(graph: Graph, shared: SharedWeights) -> Executable:
+    weights = Weights(graph, shared)
+    plan = plan_even(weights.graph, devices=DEVICES)
+    return compile_plan(weights.graph, plan, open_devices(DEVICES), weights=weights)
+
+
+def run_shape(executable: Executable) -> bytes:
+    x = random_array(*executable.graph.shape("x"))
+    return bytes(executable.run({"x": x})["y"].tobytes())
+
+
+def test_graphs_of_one_model_share_what_is_equal() -> None:
+    graphs, shared = [load_size(size) for size in (24, 26)], SharedWeights()
+    expected = [run_shape(compile_shared(graph, SharedWeights())) for graph in graphs]
+
+    both = [compile_shared(graph, shared) for graph in graphs]
+
+    assert [run_shape(one) for one in both] == expected
+    for name, array in both[0].graph.constants.items():
+        assert both[1].graph.constants[name] is array
+    together = sum({key: n for one in both for key, n in one.constant_bytes.items()}.values())
+    assert together == max(sum(one.constant_bytes.values()) for one in both)
+
+
+def test_what_only_one_executable_needed_goes_with_it() -> None:
+    shared = SharedWeights()
+    kept, dropped = (compile_shared(load_size(size), shared) for size in (24, 6))
+    run_shape(kept)
+    run_shape(dropped)
+    assert len(shared.pieces) > len(kept._pieces)
+    del dropped
+    gc.collect()
+
+    sources = {piece.source for piece in kept._pieces if piece.source is not None}
+    assert set(shared.pieces.values()) == {*kept._pieces, *sources}
+    run_shape(kept)
+    del kept, sources
+    gc.collect()
+    assert len(shared.pieces) == 0
+
+
+def test_constants_of_one_name_and_other_values_are_not_mixed_up() -> None:
+    graph, shared = load_size(24), SharedWeights()
+    first = graph.nodes[0].inputs[1]
+    other = replace(graph, constants={**graph.constants, first: 2 * graph.constants[first]})
+    expected = [run_shape(compile_shared(one, SharedWeights())) for one in (graph, other)]
+
+    both = [compile_shared(one, shared) for one in (graph, other)]
+
+    assert [run_shape(one) for one in both] == expected
+    assert expected[0] != expected[1]
+    common = both[0].constant_bytes.keys() & both[1].constant_bytes.keys()
+    assert 0 < len(common) < len(both[0].constant_bytes)

@@ -122,7 +122,7 @@ def test_shapes_are_kept_as_long_as_their_memory_allows(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(variants, "compile_plan", count)
     monkeypatch.setattr(tiers, "_MOST_BYTES", 3)
-    monkeypatch.setattr(tiers, "_count_bytes", lambda variant: 1)
+    monkeypatch.setattr(tiers, "_count_bytes", len)
     with codl.InferenceSession(relu_model(["N", 3])) as session:
         for rows in (1, 2, 3, 4, 1, 5, 1, 2):
             session.run(None, {"x": np.zeros((rows, 3), np.float32)})
@@ -135,3 +135,24 @@ def test_fixed_model_is_not_held_after_it_was_compiled() -> None:
     session = codl.InferenceSession(relu_model([2, 3]))
 
     assert session._opening.source is None
+
+
+def test_weights_of_several_shapes_are_held_once() -> None:
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        node("Conv", ["r", "v"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    constants = {"w": random_array(32, 3, 3, 3), "v": random_array(32, 32, 3, 3)}
+    data = make_model(nodes, inputs={"x": ["N", 3, "H", "W"]}, constants=constants).SerializeToString()
+    held = []
+    with codl.InferenceSession(data) as session:
+        for size in (24, 26):
+            session.run(None, {"x": random_array(1, 3, size, size)})
+            made = [tier.variant for tier in session._tiers._tiers.values()]
+            held.append({key: n for one in made for key, n in one.executable.constant_bytes.items()})
+        taken, activations = tiers._count_bytes(made), [one.executable.plan.memory for one in made]
+
+    assert held[0] == held[1]
+    apart = sum(one.activation_bytes for memory in activations for one in memory)
+    assert taken == apart + sum(held[0].values())

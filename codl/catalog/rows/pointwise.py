@@ -115,7 +115,7 @@ def _describe_affine(
         tuple(TensorArg(name=name, dims=dims, origin=origin) for name in (node.output, node.inputs[0])),
         info,
         packed=tuple(
-            PackedArg(key=f"{name}/channels", pack=partial(_pack_channels, name), panel_floats=1)
+            PackedArg(key=f"{name!r}/channels", pack=partial(_pack_channels, name), panel_floats=1)
             for name in node.inputs[1:3]
         ),
         panel_begin=out.begin[:, 1],
