@@ -41,7 +41,10 @@ def load_kept_graph(source: Source, *, shapes: Shapes) -> Graph | None:
 
 
 def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
-    """Return the graph with its digest, kept for later processes if it is worth that."""
+    """Return the graph with its digest, kept for later processes if it is worth that.
+
+    Constants of a kept graph are those of its file: memory need not hold them.
+    """
     key = _make_key(source, shapes)
     size = sum(value.nbytes for value in graph.constants.values())
     size += sum(len(model.content) for model in graph.host_models.values())
@@ -58,7 +61,8 @@ def keep_graph(graph: Graph, source: Source, *, shapes: Shapes) -> Graph:
         for group, model in graph.host_models.items():
             arrays[_HOST_MODEL + group] = np.frombuffer(model.content, np.uint8)
         words = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items())
-        MODELS.write(key, arrays, about={"what": f"{source.label} {words}"})
+        if MODELS.write(key, arrays, about={"what": f"{source.label} {words}"}):
+            return MODELS.read(key, read_graph) or known
     return known
 
 

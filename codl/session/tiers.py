@@ -139,7 +139,7 @@ class Tiers:
             return host.run(feeds, wanted)
         if tier.trial is None:
             if self._forget is not None:
-                self._host = None
+                self._host = host = None  # nothing may hold it when memory is given back
                 self.worker.submit(lambda stop: give_back_memory())
                 self.worker.hurry()
             return variant.run(feeds.inputs)

@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+import platform
 import re
 import sys
 from pathlib import Path
@@ -57,3 +58,19 @@ def test_what_was_written_stays(tmp_path: Path) -> None:
     assert libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(BYTES), mmap.PROT_READ) == 0
     give_back_memory()
     assert bytes(mapped) == content.tobytes()
+
+
+def test_what_was_written_of_data_that_may_be_stays(tmp_path: Path) -> None:
+    mapped, content = map_file(tmp_path, flags=mmap.MAP_PRIVATE, protection=mmap.PROT_READ | mmap.PROT_WRITE)
+    assert bytes(mapped) == content.tobytes()
+    content[0] = content[0] ^ 255
+    mapped[0] = int(content[0])
+    before = count_resident(address_of(mapped))
+    give_back_memory()
+    if kernel_version() >= (5, 4):
+        assert count_resident(address_of(mapped)) < before / 2
+    assert bytes(mapped) == content.tobytes()
+
+
+def kernel_version() -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])

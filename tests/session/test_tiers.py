@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,17 @@ def test_first_runs_are_answered_while_kernels_compile(monkeypatch: pytest.Monke
     np.testing.assert_allclose(session.run(None, feeds())[0], first, rtol=1e-4, atol=1e-5)
     assert set(session.plan.devices) <= set(DEVICES)
     assert not session._tiers.is_host_open
+
+
+def test_onnxruntime_is_gone_when_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = codl.InferenceSession(conv_model(), options(devices=DEVICES))
+    assert session.wait(PATIENCE)
+    host, found = weakref.ref(session._tiers._host), []
+    monkeypatch.setattr(session._tiers.worker, "submit", lambda job: found.append(host()))
+
+    session.run(None, feeds())
+
+    assert found == [None]
 
 
 def test_callback_comes_when_kernels_are_ready() -> None:
