@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codl.analysis.advice import advise
+from codl.catalog.shape_key import find_class
 from codl.catalog.spec import Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
@@ -18,7 +19,6 @@ from codl.ir.ops import HostCall
 from codl.latency.predictor import Predictor
 from codl.report.assessment import Assessment, Bound, Gap, KernelChoice, Layer
 from codl.report.inspection import Inspection
-from codl.simulator.slices import find_class
 
 _GAPS = {
     "repeated": "halos computed twice",

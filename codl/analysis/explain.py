@@ -6,6 +6,7 @@ from math import prod
 from codl.analysis.alternatives import list_alternatives
 from codl.analysis.slices import Oracle, Predictors, Slice, Slices, list_whole, predict_slices
 from codl.analysis.totals import Singles, find_totals
+from codl.catalog.shape_key import find_class
 from codl.ir.graph import Graph, Node
 from codl.plan.residency import step_nodes
 from codl.plan.schedule import Launch, Schedule, make_schedule
@@ -15,7 +16,6 @@ from codl.plan.text import axis_name
 from codl.plan.timeline import Span
 from codl.report.inspection import Alternative, Inspection, Operator, Part, StepRow
 from codl.simulator.fused import FusedLaunches
-from codl.simulator.slices import find_class
 
 
 def explain_plan(

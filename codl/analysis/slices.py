@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from codl.catalog.shape_key import find_class
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Boxes, Region
 from codl.latency.predictor import Predictor
@@ -10,7 +11,6 @@ from codl.plan.residency import step_nodes
 from codl.plan.shares import Share
 from codl.plan.steps import Host, Plan, Run
 from codl.plan.timeline import Span
-from codl.simulator.slices import find_class
 
 Predictors = Sequence[Predictor | None]
 """By device; None for one without a profile."""

@@ -96,6 +96,9 @@ class CacheFolder:
             return False
         return True
 
+    def __contains__(self, key: str) -> bool:
+        return self._entry(key).exists()
+
     def remove(self, key: str) -> None:
         """Remove an entry that cannot be trusted, from a folder that can be."""
         with suppress(OSError, CacheError):

@@ -1,7 +1,8 @@
 """Which implementation computes a node on a device: what was measured for its shape, or near it, or a rule.
 
-Every choice can say how it was made: `exact` (this very shape was tuned), `nearest` (one like it was),
-`heuristic` (the first row that accepts the node, with the parameters it proposes).
+Every choice can say how it was made: `named` (a session prefers a kernel that it has built), `exact` (this
+very shape was tuned), `nearest` (one like it was), `heuristic` (the first row that accepts the node, with the
+parameters it proposes).
 """
 
 import logging
@@ -11,7 +12,7 @@ from enum import StrEnum
 
 from codl.catalog.candidates import can_use, fits_device
 from codl.catalog.database import EMPTY, Entry, KernelDatabase
-from codl.catalog.shape_key import make_shape_key
+from codl.catalog.shape_key import find_class, make_shape_key
 from codl.catalog.spec import Implementation, Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import UnsupportedError
@@ -29,6 +30,7 @@ NO_DATABASES: Databases = {}
 class Rung(StrEnum):
     """How a choice was made."""
 
+    NAMED = "named"
     EXACT = "exact"
     NEAREST = "nearest"
     HEURISTIC = "heuristic"
@@ -89,6 +91,10 @@ def explain_choice(
 def _climb(
     node: Node, graph: Graph, info: DeviceInfo, database: KernelDatabase, rows: tuple[Implementation, ...]
 ) -> Choice:
+    if database.named:
+        named = database.named.get(find_class(node, graph))
+        if named is not None:
+            return Choice(selection=named, rung=Rung.NAMED)
     if database.entries:
         key = make_shape_key(node, graph)
         exact = database.find_exact(key)

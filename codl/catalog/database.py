@@ -5,7 +5,7 @@ its source, and entries of a kernel that has been edited since are left out, the
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -15,7 +15,7 @@ from typing import Any
 
 from codl.catalog.shape_key import ShapeKey
 from codl.catalog.source import digest_row
-from codl.catalog.spec import Implementation, Parameters
+from codl.catalog.spec import Implementation, Parameters, Selection
 from codl.catalog.table import IMPLEMENTATIONS
 from codl.errors import ProfileError
 from codl.files import read_text
@@ -56,6 +56,13 @@ class KernelDatabase:
     entries: Mapping[ShapeKey, Entry] = field(default_factory=dict)
     stale: int = 0
     """Entries left out because their kernel has changed since."""
+    named: Mapping[Hashable, Selection] = field(default_factory=dict, repr=False)
+    """Kernels that are taken whatever was measured, by the class of operators (`find_class`)."""
+
+    def tell(self) -> str:
+        """Return all that choices depend on, as text."""
+        named = sorted(f"{key!r}: {selection}" for key, selection in self.named.items())
+        return f"{self!r} {named}"
 
     def find_exact(self, key: ShapeKey) -> Entry | None:
         """Return the entry of a shape."""

@@ -1,6 +1,6 @@
 """Which nodes are alike: the operator's class, which must be equal, and its sizes, which may be near."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
@@ -41,6 +41,12 @@ class ShapeKey:
         """Return kind, traits and sizes in one line."""
         named = (f"{name}={value}" for name, value in (*self.traits, *self.sizes))
         return " ".join((self.kind, *named))
+
+
+def find_class(node: Node, graph: Graph) -> Hashable:
+    """Return what the operators of a class have in common: equal slices of them take equally long."""
+    operands = tuple((graph.shape(name), name in graph.constants) for name in node.inputs)
+    return node.op, node.epilogue, operands, graph.shape(node.output)
 
 
 def make_shape_key(node: Node, graph: Graph) -> ShapeKey:

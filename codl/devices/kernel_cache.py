@@ -47,6 +47,10 @@ class KernelCache:
         self.is_quick = info.driver not in _COMPILES_AGAIN
         """Whether the driver hands out binaries as they are."""
 
+    def has(self, *, text: str, options: str) -> bool:
+        """Return whether there is a binary of a source."""
+        return self._is_used and make_key(self._info, text=text, options=options) in KERNELS
+
     def load(self, context: Any, *, text: str, options: str) -> Any | None:
         """Return the program of a source, or None when there is no binary of it that can be trusted."""
         if not self._is_used:

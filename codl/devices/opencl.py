@@ -101,6 +101,13 @@ class Device:
         """Number of programs so far: one for each row and its parameters."""
         return len(self._programs)
 
+    def has_program(self, source: str, parameters: Parameters) -> bool:
+        """Return whether a program need not be built: it was, or is kept from an earlier process."""
+        options = build_options(parameters)
+        return (source, options) in self._programs or self._kernel_cache.has(
+            text=self._read(source), options=options
+        )
+
     def kernel(self, source: str, entry: str, parameters: Parameters) -> Any:
         """Return a new kernel object of its own arguments; its program is loaded or built at first use.
 

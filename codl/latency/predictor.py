@@ -76,8 +76,12 @@ class Predictor:
     ) -> None:
         if profile.origin is not Origin.SIMULATED:
             profile.check_device(info)
-        self.profile, self.info, self._database = profile, info, database or EMPTY
+        self.profile, self.info, self.database = profile, info, database or EMPTY
         self._estimates: dict[str, RowModel] = {}
+
+    def with_database(self, database: KernelDatabase) -> "Predictor":
+        """Return a predictor of the same device that chooses kernels by another database."""
+        return Predictor(self.profile, self.info, database=database)
 
     def choose(self, node: Node, graph: Graph) -> Selection:
         """Return the kernel that the executor chooses for a node.
@@ -85,7 +89,7 @@ class Predictor:
         Raises:
             UnsupportedError: No kernel of the device computes it.
         """
-        return choose(node, graph, self.info, self._database)
+        return choose(node, graph, self.info, self.database)
 
     def predict(
         self, node: Node, graph: Graph, out: Boxes, *, selection: Selection | None = None

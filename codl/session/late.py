@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codl.executor.weights import SharedWeights
     from codl.frontend import LoadedModel, Source
     from codl.options import SessionOptions
     from codl.session.known import Declared
     from codl.session.profiling import Profiler
     from codl.session.request import PlanRequest
+    from codl.session.shared import Shared
     from codl.session.variants import Variant
 
 
@@ -47,8 +47,8 @@ def compile_late(*args: Any, **options: Any) -> "Variant":
     return compile_variant(*args, **options)
 
 
-def share_late() -> "SharedWeights":
-    """Return where variants of one model find what is equal in them."""
-    from codl.executor.weights import SharedWeights
+def share_late() -> "Shared":
+    """Return where variants of one model find what they have in common."""
+    from codl.session.shared import Shared
 
-    return SharedWeights()
+    return Shared()

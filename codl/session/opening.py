@@ -19,9 +19,9 @@ from codl.session.tiers import Tier, Tiers
 from codl.session.verdicts import make_verdict_key
 
 if TYPE_CHECKING:
-    from codl.executor.weights import SharedWeights
     from codl.frontend import LoadedModel, Source
     from codl.session.request import PlanRequest
+    from codl.session.shared import Shared
     from codl.session.variants import Variant
 
 Model = str | os.PathLike[str] | bytes
@@ -110,7 +110,7 @@ class Opening:
         self.declared, self._label = declared, name_model(model)
         self._digest = self.source.digest if self.source is not None else str(self._known.digest)
         self._loaded: list[LoadedModel] = []
-        self._shared: SharedWeights | None = None
+        self._shared: Shared | None = None
         """What variants share, from the first one on."""
         self._shapes: Shapes | None = None
         if is_fixed(self.declared.inputs):
@@ -158,6 +158,11 @@ class Opening:
             self.source = source
         return source
 
+    @property
+    def _is_one(self) -> bool:
+        """Whether the model has one variant only."""
+        return self._shapes is not None and not self.declared.overridable
+
     def forget(self) -> None:
         """Free what was read: variants have copies of what they need."""
         self.source = None
@@ -166,7 +171,7 @@ class Opening:
     def build(self, shapes: Shapes, values: Values, stop: threading.Event | None) -> "Variant":
         """Return the variant for certain shapes and initializers; errors as in `compile_variant`."""
         options = self._options
-        if self._shared is None:
+        if self._shared is None and not self._is_one:
             self._shared = share_late()
         return compile_late(
             self._loaded.pop() if self._loaded and not values else self.load(shapes, values),
@@ -194,7 +199,7 @@ class Opening:
             host=host,
             is_free=not asks_for_something(options),
             find_key=self._find_key,
-            forget=None if self._shapes is None or self.declared.overridable else self.forget,
+            forget=self.forget if self._is_one else None,
             label=self._label,
         )
         if self._shapes is None:

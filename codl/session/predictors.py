@@ -3,15 +3,17 @@
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from codl.catalog.stored import load_database
+from codl.devices.drivers import find_device
 from codl.errors import ProfileError
 from codl.latency.files import load_profile
 from codl.latency.predictor import Predictor
 from codl.latency.profile import DeviceProfile
-from codl.latency.store import find_profile_named
+from codl.latency.store import borrow, find_profile, find_profile_named, find_shipped
 from codl.machine import DeviceInfo
 from codl.profiler.first_use import find_profiles
 
@@ -41,6 +43,24 @@ def find_default_predictors(infos: Sequence[DeviceInfo]) -> tuple[Predictor, ...
     except ProfileError as error:
         say_once(f"{infos[0].name} does all the work of {', '.join(info.name for info in infos)}: {error}")
         return ()
+
+
+def guess_predictors(names: Sequence[str]) -> tuple[Predictor, ...]:
+    """Return predictors of devices that tell which kernel is faster, without a measurement.
+
+    The user's own profile counts, else a shipped one that is not scaled; devices with neither are left out.
+    """
+    found = []
+    for name in names:
+        info = find_device(name).info
+        with suppress(ProfileError):
+            profile = find_profile(info)
+            shipped = find_shipped(info) if profile is None else None
+            if shipped is not None:
+                profile = borrow(shipped, info, shipped.reference_us)
+            if profile is not None:
+                found.append(_make_predictor(profile, info))
+    return tuple(found)
 
 
 def find_named_predictors(names: Sequence[str]) -> tuple[Predictor, ...]:

@@ -4,10 +4,12 @@ import gc
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from codl.catalog.choose import Databases
 from codl.catalog.stored import load_databases
+from codl.devices.drivers import find_device
 from codl.devices.memory import arrange
 from codl.errors import PlanError, ProfileError, suggest
 from codl.ir.graph import Graph
@@ -36,6 +38,8 @@ class PlanRequest:
     max_chain_length: int = 8
     predictors: tuple[Predictor, ...] = ()
     """What is known of the devices."""
+    databases: Databases = field(default_factory=dict)
+    """Which kernels are the best, by device name; those of other devices are what was measured of them."""
 
     def rank(self, graph: Graph) -> Sequence[Plan]:
         """Return the plans for a graph that are worth a measurement, the best first."""
@@ -56,8 +60,13 @@ class PlanRequest:
             "max_chain_length": self.max_chain_length,
             "profiles": [predictor.profile.fingerprint for predictor in self.predictors],
             "facts": [asdict(info) for info in infos],
-            "kernels": {name: repr(database) for name, database in load_databases(infos).items()},
+            "kernels": {one.info.name: one.database.tell() for one in self.predictors},
         }
+
+    def find_databases(self, devices: Sequence[str]) -> Databases:
+        """Return which kernels are the best on devices of plans, by name."""
+        unknown = [find_device(name).info for name in devices if name not in self.databases]
+        return {**load_databases(unknown), **self.databases}
 
     def make(self, graph: Graph, *, most: int = 3) -> Sequence[Plan]:
         """Return the planner's plans that are worth a measurement, made anew; errors as in `make_plan`.

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from codl.catalog.stored import load_databases
 from codl.devices.boundary import enough_memory
 from codl.devices.opencl import open_devices
 from codl.errors import HostError
@@ -16,12 +15,13 @@ from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
 from codl.executor.run import Executable
 from codl.executor.trace import Trace
-from codl.executor.weights import SharedWeights, Weights
+from codl.executor.weights import Weights
 from codl.frontend import LoadedModel
 from codl.ir.graph import Graph
 from codl.limits import Limits
 from codl.plan.steps import Plan
 from codl.session.request import PlanRequest
+from codl.session.shared import Shared
 from codl.session.verify import find_fastest
 from codl.values import find_dtype, is_tensor_type
 
@@ -74,7 +74,7 @@ def compile_variant(
     is_profiled: bool,
     host_threads: int,
     limits: Limits,
-    shared: SharedWeights | None = None,
+    shared: Shared | None = None,
     stop: Event | None = None,
 ) -> Variant:
     """Return a model planned and compiled.
@@ -86,7 +86,7 @@ def compile_variant(
         is_profiled: Compile for queues that keep times, so that runs can be traced.
         host_threads: Threads of what ONNX Runtime computes on the CPU, 0 for its default.
         limits: Bounds on what the model may ask for.
-        shared: Constants that variants of the same model share.
+        shared: What variants of the same model have in common; None where there is only one.
         stop: As in `build_programs`.
 
     Raises:
@@ -94,13 +94,22 @@ def compile_variant(
         PlanError: The plan asked for is none for this model.
         DeviceError: A device refused.
     """
-    weights = Weights(model.graph, shared)
+    weights = Weights(model.graph, None if shared is None else shared.weights)
     graph, most_bytes = weights.graph, limits.planned_bytes
-    plans = request.rank(graph)
+    asked = request if shared is None else shared.kernels.prefer(graph, request)
+    plans = asked.rank(graph)
     plan = plans[0]
     hosts = HostSessions(graph, threads=host_threads)
+    databases = asked.find_databases(plan.devices)
     if is_verified and request.plan is None:
-        plan = find_fastest(graph, plans, hosts=hosts, shared=shared, most_bytes=most_bytes)
+        plan = find_fastest(
+            graph,
+            plans,
+            hosts=hosts,
+            databases=databases,
+            shared=None if shared is None else shared.weights,
+            most_bytes=most_bytes,
+        )
     devices = open_devices(plan.devices)
     if is_profiled:
         devices = tuple(device.with_profiling() for device in devices)
@@ -112,7 +121,7 @@ def compile_variant(
             devices,
             weights=weights,
             hosts=hosts,
-            databases=load_databases(device.info for device in devices),
+            databases=databases,
             most_bytes=most_bytes,
             stop=stop,
         ),

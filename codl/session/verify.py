@@ -10,7 +10,6 @@ import numpy as np
 
 from codl.cache.folders import PLANS
 from codl.catalog.choose import Databases
-from codl.catalog.stored import load_databases
 from codl.devices.opencl import open_devices
 from codl.devices.timing import time_call
 from codl.executor.compile import compile_plan
@@ -44,6 +43,7 @@ def find_fastest(
     plans: Sequence[Plan],
     *,
     hosts: HostSessions,
+    databases: Databases,
     shared: SharedWeights | None = None,
     most_bytes: int = DEFAULT_LIMITS.planned_bytes,
 ) -> Plan:
@@ -57,6 +57,7 @@ def find_fastest(
         graph: The network.
         plans: At least one, over the same devices, the most promising first.
         hosts: ONNX Runtime's sessions.
+        databases: Which kernels are the best, by device name.
         shared: Constants that graphs of the same model share.
         most_bytes: Activations that a plan may need.
 
@@ -72,11 +73,10 @@ def find_fastest(
     if len(candidates) == 1 or not is_measurable:
         return plans[0]
     infos = [device.info for device in open_devices(devices)]
-    databases = load_databases(infos)
     told = {
         "candidates": [[plan.devices, plan.profiles, plan.to_json()["steps"]] for plan in candidates],
         "devices": [asdict(info) for info in infos],
-        "kernels": {name: repr(database) for name, database in databases.items()},
+        "kernels": {name: database.tell() for name, database in databases.items()},
         "sharing": os.environ.get("CODL_SHARING", ""),
     }
     key = make_key(graph, told, "catalog", "devices", "executor", "plan", "session")

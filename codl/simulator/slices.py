@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from codl.catalog.shape_key import find_class
 from codl.catalog.spec import Selection
 from codl.ir.graph import FLOAT_BYTES, Graph, Node, Shape
 from codl.ir.ops import Concat, HostCall
@@ -20,12 +21,6 @@ from codl.simulator.arrays import Floats
 from codl.simulator.cut_grid import CutGrid, list_boxes, list_cut_grids
 from codl.simulator.fused import FusedLaunches
 from codl.simulator.input_needs import Need, find_needs
-
-
-def find_class(node: Node, graph: Graph) -> Hashable:
-    """Return what the operators of a class have in common: equal slices of them take equally long."""
-    operands = tuple((graph.shape(name), name in graph.constants) for name in node.inputs)
-    return node.op, node.epilogue, operands, graph.shape(node.output)
 
 
 class OperatorClasses:
