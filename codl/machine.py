@@ -19,6 +19,16 @@ class DeviceKind(StrEnum):
     ACCELERATOR = "accelerator"
 
 
+class Precision(StrEnum):
+    """What factors of products may be rounded to; sums and all else are float32."""
+
+    FLOAT32 = "float32"
+    TF32 = "tf32"
+    """11 bits, the range of float32."""
+    FLOAT16 = "float16"
+    """11 bits; what is larger than 65504 becomes infinite."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
     """One OpenCL device as codl names and knows it."""
@@ -52,6 +62,10 @@ class DeviceInfo:
     """Whether the device computes in the host's memory."""
     generation: str = ""
     """Family and model of a CPU, such as `25.17`: virtual machines give many one name. Empty if unknown."""
+    has_matrix_units: bool = False
+    """Whether it multiplies matrices that are rounded to tf32 or float16 faster than others."""
+    precision: Precision = Precision.FLOAT32
+    """What its products may be rounded to."""
 
     @property
     def is_part(self) -> bool:

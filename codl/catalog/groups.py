@@ -7,12 +7,14 @@ import numpy as np
 
 from codl.catalog.spec import Accepts, Describe, Implementation, Parameters
 from codl.ir.regions import IntArray
-from codl.machine import DeviceInfo, DeviceKind
+from codl.machine import DeviceInfo, DeviceKind, Precision
 
 GROUP = 256
 """Work-items of a group (GROUP of kernels/common/group.h)."""
 LOCAL_BYTES = 46 << 10
 """Local memory that a group may take."""
+PRECISIONS = tuple(range(len(Precision)))
+"""Values of PRECISION (kernels/walk/matrix_units.h)."""
 MOST_GROUPS = 1 << 15
 """Groups of a launch at most; each takes several places where there are more of them."""
 
@@ -26,6 +28,12 @@ def takes_groups(info: DeviceInfo) -> bool:
 def choose_assembly(info: DeviceInfo) -> Parameters:
     """Return PTX: whether the device's compiler takes NVIDIA's assembly."""
     return {"PTX": int(info.driver == "nvidia")}
+
+
+def choose_products(info: DeviceInfo) -> Parameters:
+    """Return PTX, and PRECISION: what factors are rounded to, by its place in `Precision`."""
+    used = info.precision if info.has_matrix_units else Precision.FLOAT32
+    return {"PRECISION": list(Precision).index(used), **choose_assembly(info)}
 
 
 def make_row(folder: str, name: str, accepts: Accepts, describe: Describe) -> Implementation:

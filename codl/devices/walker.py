@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from codl.catalog.groups import GROUP, choose_assembly, takes_groups
+from codl.catalog.groups import GROUP, choose_products, takes_groups
 from codl.catalog.spec import Parameters
 from codl.catalog.walking import TENSOR_BUFFERS, WALKER, WALKER_ENTRY, WORDS
 from codl.devices.boundary import driver_calls
@@ -85,7 +85,7 @@ class Walker:
 
     def _choose_parameters(self, cases: frozenset[int]) -> Parameters:
         """Return how the walker is compiled: with all cases on GPUs; CPUs would take a minute for that."""
-        assembly = choose_assembly(self.device.info)
+        assembly = choose_products(self.device.info)
         if not self.device.queue.device.type & cl.device_type.CPU:
             return assembly
         return {**assembly, "CASES": sum(1 << case for case in cases)}

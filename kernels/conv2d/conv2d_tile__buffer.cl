@@ -6,14 +6,15 @@
 //   src       float [N, H, W, IC]                   the windows of the box without padding are read
 //   residual  as dst                                read when residual_order is not 0
 //   weights   float [G * ceil(OC/G / BN), 1 + ceil(KH*KW*IC/G / BK) * BK, BN]   row 0 the bias, zeros behind the last
-//             row; the launch's first panel first
+//             row; the launch's first panel first; in float16 two rows in one [BN, 2] behind the bias
 //   scratch   float [tiles, parts, BM * BN]         partial sums
 //   arrivals  int [tiles]                           zeros, left as zeros
 //   scalars   first image, first coordinates and ends of the box, first panel, images, panels of the launch, parts of a
 //             sum, panels, outputs and inputs of a group, image size, window, epilogue
 // Launch      a group for each part of each tile of BM pixels and BN channels   local (256, 1, 1)
 // Parameters  BM 32 56 64 112 128 pixels; BN 32 64 128 channels: 32 x 32, 56 x 128, 64 x 64, 112 x 64, 128 x 64 or
-//             128 x 128; PTX 0 1 whether NVIDIA's assembly may be used
+//             128 x 128; PTX 0 1 whether NVIDIA's assembly may be used; PRECISION 0 1 2 what factors are rounded to
+//             (walk/matrix_units.h), which 56 x 128 and 112 x 64 do not
 // Tested by   tests/kernels/test_conv2d_tile.py
 #ifndef BM
 #define BM 64
@@ -46,7 +47,7 @@ void conv2d_tile__buffer(TENSOR(dst), CONST_TENSOR(src), CONST_TENSOR(residual),
                          int panel_begin, int images, int panels, int parts, int group_panels, int group_outputs,
                          int group_inputs, int in_h, int in_w, int kernel_h, int kernel_w, int stride_h,
                          int stride_w, int dilation_h, int dilation_w, int pad_h, int pad_w, EPILOGUE_SCALARS) {
-    __local float memory[CONV2D_TILE_FLOATS] __attribute__((aligned(16)));
+    __local float memory[CONV2D_TILE_FLOATS + UNIT_FLOATS] __attribute__((aligned(16)));
     __local conv2d_tile_t d;
     if (get_local_id(0) == 0) {
         const conv2d_tile_t told = {

@@ -7,7 +7,8 @@
 //   residual  as dst                                           read when residual_order is not 0
 //   scalars   first matrix, matrices along n and h, rows and columns of the box, K, epilogue
 // Launch      a group for each tile of BM x BM outputs   local (256, 1, 1)
-// Parameters  BM 32 64 rows and columns of a tile; PTX 0 1 whether NVIDIA's assembly may be used
+// Parameters  BM 32 64 rows and columns of a tile; PTX 0 1 whether NVIDIA's assembly may be used; PRECISION 0 1 2 what
+//             factors are rounded to (walk/matrix_units.h)
 // Tested by   tests/kernels/test_matmul_tile.py
 #ifndef BM
 #define BM 64
@@ -26,7 +27,7 @@ __kernel BY_GROUP
 void matmul_tile__buffer(TENSOR(dst), CONST_TENSOR(left), CONST_TENSOR(right), CONST_TENSOR(residual), int n_begin,
                          int n_count, int h_begin, int h_count, int row_begin, int row_end, int channel_begin,
                          int channel_end, int depth, EPILOGUE_SCALARS) {
-    __local float memory[MATMUL_FLOATS] __attribute__((aligned(16)));
+    __local float memory[MATMUL_FLOATS + UNIT_FLOATS] __attribute__((aligned(16)));
     __local matmul_tile_t d;
     if (get_local_id(0) == 0) {
         const matmul_tile_t told = {

@@ -3,6 +3,7 @@
 #define CODL_CONV2D_COMMON_H
 
 #include "walk/lanes.h"
+#include "walk/matrix_units.h"
 
 typedef struct {
     place_t dst, src, residual;
@@ -20,7 +21,7 @@ typedef struct {
 #define TILE_NAME_(m, n) conv2d_tile_##m##x##n
 #define TILE_NAME(m, n) TILE_NAME_(m, n)
 // Local memory of the largest ring of stages, in floats.
-#define CONV2D_TILE_FLOATS 10752
+#define CONV2D_TILE_FLOATS (PRECISION ? 11136 : 10752)
 
 // Which tap and which of its inputs a sum has come to.
 typedef struct {
@@ -141,7 +142,7 @@ static inline bool comes_last(volatile __global int *arrival, int parts, volatil
     const bool has_vectors = IS_ALIGNED(d->dst) && (group_first & 3) == 0 &&                                  \
                              (residual_order == RESIDUAL_NONE || IS_ALIGNED(d->residual));                    \
     UNROLL for (int i = 0; i < TM; ++i) {                                                          \
-        const int pixel = first + ty + TALL * i;                                                               \
+        const int pixel = first + ROW(i);                                                                     \
         if (pixel < pixels) {                                                                                 \
             const int line = pixel / columns, n = line / rows;                                                \
             const int oh = d->row_begin + line - n * rows, ow = d->col_begin + pixel - line * columns;        \

@@ -6,6 +6,7 @@
 // lies closer in memory. A work-item has BM/16 x BM/16 sums: rows 16 apart, columns next to each other. Each sum is one
 // chain of fma, k ascending: bits depend neither on the tile nor on how operands lie.
 #include "walk/lanes.h"
+#include "walk/matrix_units.h"
 
 #ifndef CODL_MATMUL_TILE_H
 #define CODL_MATMUL_TILE_H
@@ -20,7 +21,7 @@ typedef struct {
 #define MATMUL_NAME(m) MATMUL_NAME_(m)
 #define MATMUL_STAGES (PTX ? 4 : 2)
 // Local memory of the larger ring of stages, in floats.
-#define MATMUL_FLOATS 9472
+#define MATMUL_FLOATS (PRECISION == 2 ? 10496 : PRECISION ? 9728 : 9472)
 #define MATMUL_PRODUCTS(e, lane)                                                             \
     {                                                                                        \
         __local const float *line = b_lines + (k + e) * B_LINE + tx * TN;                    \
@@ -39,9 +40,15 @@ typedef struct {
 #else
 #define BK 16
 #endif
+#define TM (BM / 16)
 #define TN (BM / 16)
-#define A_LINE (BK + 4)
-#define B_LINE (BM + 4)
+#define A_LINE (PRECISION == 2 ? BK + 8 : BK + 4)
+#define B_LINE (PRECISION == 1 ? BM + 8 : BM + 4)
+#if PRECISION
+#define ROW(i) UNIT_ROW_OF(i)
+#else
+#define ROW(i) (ty + 16 * (i))
+#endif
 #define STAGE_FLOATS (BM * A_LINE + BK * B_LINE)
 // Copies step `step` of the sum into a stage, and goes on to the next one.
 #define ISSUE(stage)                                                                         \
@@ -77,8 +84,14 @@ typedef struct {
     COMMIT_COPIES
 
 BODY MATMUL_NAME(BM)(__local const matmul_tile_t *d, MATMUL_BUFFERS, int group, int groups, __local float *memory) {
+    const int lid = get_local_id(0);
+#if PRECISION
+    const int tx = UNIT_TX(BM), ty = UNIT_TY(BM);
+    EXCHANGE(MATMUL_FLOATS)
+#else
     // Which sums a work-item has, as in walk/conv2d_tile.h: NVIDIA's local memory serves 16 work-items at once.
-    const int lid = get_local_id(0), tx = lid >> 1 & 7 | lid >> 2 & 8, ty = lid & 1 | lid >> 3 & 2 | lid >> 6 << 2;
+    const int tx = lid >> 1 & 7 | lid >> 2 & 8, ty = lid & 1 | lid >> 3 & 2 | lid >> 6 << 2;
+#endif
     const int depth = d->depth, steps = (depth + BK - 1) / BK;
     const int left_w = d->left.w, left_c = d->left.c, right_w = d->right.w, right_c = d->right.c;
     const int row_tiles = (d->row_end - d->row_begin + BM - 1) / BM;
@@ -109,20 +122,24 @@ BODY MATMUL_NAME(BM)(__local const matmul_tile_t *d, MATMUL_BUFFERS, int group, 
             GROUP_BARRIER
             ISSUE(free)
             __local const float *a_lines = memory + stage * STAGE_FLOATS, *b_lines = a_lines + BM * A_LINE;
+#if PRECISION
+            ADD_SQUARES(BK, a_lines, A_LINE, LOAD_COLUMNS, b_lines, B_LINE)
+#else
             UNROLL for (int k = 0; k < BK; k += 4) {
                 float4 a[TN];
-                UNROLL for (int i = 0; i < TN; ++i) a[i] = *(__local const float4 *)(a_lines + (ty + 16 * i) * A_LINE + k);
+                UNROLL for (int i = 0; i < TN; ++i) a[i] = *(__local const float4 *)(a_lines + ROW(i) * A_LINE + k);
                 MATMUL_PRODUCTS(0, x)
                 MATMUL_PRODUCTS(1, y)
                 MATMUL_PRODUCTS(2, z)
                 MATMUL_PRODUCTS(3, w)
             }
+#endif
             free = stage;
             stage = stage + 1 == MATMUL_STAGES ? 0 : stage + 1;
         }
         AWAIT_COPIES(0)
         UNROLL for (int i = 0; i < TN; ++i) {
-            const int row = first_row + ty + 16 * i, column = first_column + tx * TN;
+            const int row = first_row + ROW(i), column = first_column + tx * TN;
             const int count = row < d->row_end ? min(TN, d->channel_end - column) : 0;
             float4 value = (float4)(sums[i * TN], sums[i * TN + 1], 0.0f, 0.0f), other = (float4)(0.0f);
             if (TN == 4) value.z = sums[i * TN + TN - 2], value.w = sums[i * TN + TN - 1];
@@ -145,7 +162,9 @@ BODY MATMUL_NAME(BM)(__local const matmul_tile_t *d, MATMUL_BUFFERS, int group, 
 #undef ISSUE
 #undef BM
 #undef BK
+#undef TM
 #undef TN
+#undef ROW
 #undef A_LINE
 #undef B_LINE
 #undef STAGE_FLOATS

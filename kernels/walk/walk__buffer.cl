@@ -12,7 +12,7 @@
 //   arrivals  zeros, left as zeros
 //   sync      of the barrier (walk/barrier.h)
 // Launch      as many groups as are resident together   local (256, 1, 1)
-// Parameters  PTX 0 1; CASES bits of the cases that a tape may hold
+// Parameters  PTX 0 1; PRECISION 0 1 2 what factors of products are rounded to; CASES bits of the cases that a tape may hold
 // Tested by   tests/executor/test_walks.py
 #ifndef PTX
 #define PTX 0
@@ -25,12 +25,14 @@
 #define BM 32
 #define BN 32
 #include "walk/conv2d_tile.h"
+#if !PRECISION
 #define BM 56
 #define BN 128
 #include "walk/conv2d_tile.h"
 #define BM 112
 #define BN 64
 #include "walk/conv2d_tile.h"
+#endif
 #define BM 64
 #define BN 64
 #include "walk/conv2d_tile.h"
@@ -132,7 +134,7 @@ __kernel BY_GROUP
 void walk__buffer(__global const int *tape, int count, __global float *b0, __global float *b1, __global float *b2,
                   __global float *b3, __global float *weights, __global float *scratch,
                   volatile __global int *arrivals, volatile __global int *sync) {
-    __local float memory[ATTENTION_FLOATS] __attribute__((aligned(16)));
+    __local float memory[ATTENTION_FLOATS + UNIT_FLOATS] __attribute__((aligned(16)));
     __local int descriptors[2 * WORDS] __attribute__((aligned(16)));
     __local int has_met;
     const int groups = get_num_groups(0);
@@ -146,8 +148,10 @@ void walk__buffer(__global const int *tape, int count, __global float *b0, __glo
         const int turned = get_group_id(0) - words[2], group = turned < 0 ? turned + groups : turned;
         switch (goes_on ? words[0] : WALK_NOTHING) {
             TILE_CASE(32, 32)
+#if !PRECISION
             TILE_CASE(56, 128)
             TILE_CASE(112, 64)
+#endif
             TILE_CASE(64, 64)
             TILE_CASE(128, 64)
             TILE_CASE(128, 128)

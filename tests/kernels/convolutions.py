@@ -1,5 +1,6 @@
 """Convolutions of random values with ONNX Runtime's result, for the tests of every convolution kernel."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from onnx import helper
@@ -27,8 +28,10 @@ class Case:
     epilogue: Epilogue = field(default_factory=Epilogue)
 
 
-def build(case: Case) -> tuple[Graph, dict[str, FloatArray], FloatArray]:
-    """Return the graph, its feeds and ONNX Runtime's result."""
+def build(
+    case: Case, *, round_factors: Callable[[FloatArray], FloatArray] = lambda value: value
+) -> tuple[Graph, dict[str, FloatArray], FloatArray]:
+    """Return the graph, its feeds and ONNX Runtime's result of rounded factors."""
     x = random_array(case.batch, case.inputs, *case.image)
     constants = {"w": random_array(case.outputs, case.inputs // case.groups, *case.kernel)}
     if case.has_bias:
@@ -42,7 +45,8 @@ def build(case: Case) -> tuple[Graph, dict[str, FloatArray], FloatArray]:
         pads=case.pads,
         group=case.groups,
     )
-    plain = run_onnx([conv], {"x": x, **constants})
+    rounded = {"x": round_factors(x), **constants, "w": round_factors(constants["w"])}
+    plain = run_onnx([conv], rounded)
     op = Conv2d(
         kernel=case.kernel,
         stride=case.stride,

@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 from codl.catalog.choose import choose
-from codl.catalog.groups import choose_assembly
-from codl.catalog.rows.conv2d_tile import IMPLEMENTATIONS, PARTS, STEPS
+from codl.catalog.groups import choose_products
+from codl.catalog.rows.conv2d_tile import IMPLEMENTATIONS, PARTS, TILES
 from codl.catalog.spec import Selection
 from codl.devices.opencl import Device
 from codl.ir.ops import Activation, ActivationKind, Epilogue
@@ -19,13 +19,13 @@ from tests.kernels.harness import EPILOGUES, assert_right, cut, run_node, run_on
 from tests.kernels.test_conv2d import CASES
 
 (ROW,) = IMPLEMENTATIONS
-EACH_TILE = pytest.mark.parametrize("tile", STEPS, ids=lambda tile: "x".join(map(str, tile)))
+EACH_TILE = pytest.mark.parametrize("tile", TILES, ids=lambda tile: "x".join(map(str, tile)))
 DEEP = Case(image=(9, 7), inputs=36, outputs=72)
 
 
 def select(device: Device, tile: tuple[int, int], parts: int = 1) -> Selection:
     """Return the row with these parameters."""
-    parameters = {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_assembly(device.info)}
+    parameters = {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_products(device.info)}
     return Selection(implementation=ROW, parameters=parameters)
 
 

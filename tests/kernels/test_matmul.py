@@ -1,5 +1,6 @@
 """Matrix products on every device: tile edges, batches, broadcast, epilogues, cuts."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -41,11 +42,18 @@ class Product(NamedTuple):
 
 
 def build(
-    a: Shape, b: Shape, *, constant: bool, bias: bool = False, epilogue: Epilogue = NO_EPILOGUE
+    a: Shape,
+    b: Shape,
+    *,
+    constant: bool,
+    bias: bool = False,
+    epilogue: Epilogue = NO_EPILOGUE,
+    round_factors: Callable[[FloatArray], FloatArray] = lambda value: value,
 ) -> Product:
-    """Return a product of random values."""
+    """Return a product of random values, whose result is that of rounded factors."""
     feeds = {"a": random_array(*a), "b": random_array(*b, seed=1)}
-    plain = run_onnx([helper.make_node("MatMul", ["a", "b"], ["p"])], feeds)
+    rounded = {name: round_factors(value) for name, value in feeds.items()}
+    plain = run_onnx([helper.make_node("MatMul", ["a", "b"], ["p"])], rounded)
     constants = ("b",) if constant else ()
     if bias:
         feeds["bias"] = random_array(b[-1], seed=2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from codl.catalog.choose import choose
-from codl.catalog.groups import choose_assembly
+from codl.catalog.groups import choose_products
 from codl.catalog.rows import conv2d_tile
 from codl.catalog.rows.matmul_tile import IMPLEMENTATIONS, STEPS
 from codl.catalog.spec import Selection
@@ -34,7 +34,7 @@ MANY_ROWS: dict[str, tuple[Shape, Shape]] = {
 
 def select(device: Device, tile: int) -> Selection:
     """Return the row with a size of tiles."""
-    return Selection(implementation=ROW, parameters={"BM": tile, **choose_assembly(device.info)})
+    return Selection(implementation=ROW, parameters={"BM": tile, **choose_products(device.info)})
 
 
 @GAPS
@@ -76,7 +76,7 @@ def test_many_rows_by_a_constant_matrix(
     assert_right(gpu, graph, feeds, reference, slices=slices, gap=gap)
 
 
-@pytest.mark.parametrize("tile", conv2d_tile.STEPS, ids=lambda tile: "x".join(map(str, tile)))
+@pytest.mark.parametrize("tile", conv2d_tile.TILES, ids=lambda tile: "x".join(map(str, tile)))
 @pytest.mark.parametrize("parts", [1, 3])
 def test_tiles_and_parts_of_a_product_with_a_constant_matrix(
     device: Device, tile: tuple[int, int], parts: int
@@ -86,7 +86,7 @@ def test_tiles_and_parts_of_a_product_with_a_constant_matrix(
         (70, 100), (100, 72), constant=True, bias=True, epilogue=epilogue
     )
     gpu = as_gpu(device)
-    parameters = {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_assembly(gpu.info)}
+    parameters = {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_products(gpu.info)}
     chosen = Selection(implementation=CONSTANT, parameters=parameters)
     slices = test_matmul.cuts(reference.shape)
     assert_right(gpu, graph, feeds, reference, slices=slices, selection=chosen)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from codl.catalog.groups import GROUP, choose_assembly, size_grid, takes_groups
+from codl.catalog.groups import GROUP, PRECISIONS, choose_products, size_grid, takes_groups
 from codl.catalog.register_tile import pack_panels
 from codl.catalog.rows.boxes import constants_like
 from codl.catalog.rows.linear_rows import is_pixel_product
@@ -28,31 +28,37 @@ from codl.ir.ops import Conv2d, MatMul
 from codl.ir.regions import Boxes
 from codl.machine import DeviceInfo
 
-STEPS: Mapping[tuple[int, int], int] = {
-    (32, 32): 32,
-    (56, 128): 16,
-    (64, 64): 32,
-    (112, 64): 16,
-    (128, 64): 16,
-    (128, 128): 16,
-}
-"""(BM, BN) -> BK, steps of the sum that lie in local memory together."""
+_STEPS = (
+    {(32, 32): 32, (56, 128): 16, (64, 64): 32, (112, 64): 16, (128, 64): 16, (128, 128): 16},
+    {(32, 32): 32, (64, 64): 16, (128, 64): 16, (128, 128): 8},
+    {(32, 32): 32, (64, 64): 16, (128, 64): 16, (128, 128): 16},
+)
+"""By PRECISION and (BM, BN), BK: steps of the sum that lie in local memory together."""
+TILES = tuple(_STEPS[0])
+"""(BM, BN); matrix units have some of them."""
+_HALF = 2
+"""PRECISION of float16, whose weights lie in pairs."""
 PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 """Into how many parts a sum may be cut."""
-_STEP_US: Mapping[tuple[int, int], float] = {
-    (32, 32): 0.50,
-    (56, 128): 0.87,
-    (64, 64): 1.03,
-    (112, 64): 0.85,
-    (128, 64): 0.96,
-    (128, 128): 1.66,
-}
-"""What a group takes for BK steps of its tile.
+_STEP_US = (
+    {
+        (32, 32): 0.50,
+        (56, 128): 0.87,
+        (64, 64): 1.03,
+        (112, 64): 0.85,
+        (128, 64): 0.96,
+        (128, 128): 1.66,
+    },
+    {(32, 32): 0.35, (64, 64): 0.35, (128, 64): 0.50, (128, 128): 0.35},
+    {(32, 32): 0.30, (64, 64): 0.25, (128, 64): 0.40, (128, 128): 0.50},
+)
+"""By PRECISION, what a group takes for BK steps of its tile.
 
 Source: least squares of relative errors over 4701 ways to compute the 129 distinct convolutions of
 ResNet-50, VGG-16, MobileNetV2, SqueezeNet and Inception v1 on an H200 (`tools/bench_tiles.py`), as are the
 constants below. Their root mean square error is 8 %; what they choose takes 1.002 times as long as the
-fastest, in the geometric mean, 1.07 times at worst.
+fastest, in the geometric mean, 1.07 times at worst. Steps of matrix units are estimates: they wait for
+memory, of which 24 KiB are on their way in about a microsecond.
 """
 _UNIT_SUMS = 1024
 _START_US, _START_UNIT_US = 2.25, 0.345
@@ -74,7 +80,7 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
     if op.groups > 1 and graph.shape(node.output)[1] // op.groups < 8:
         return None
     _, tile, parts = _find_best(node, op, graph, info)
-    return {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_assembly(info)}
+    return {"BM": tile[0], "BN": tile[1], "parts": parts, **choose_products(info)}
 
 
 def estimate_best_us(node: Node, graph: Graph, info: DeviceInfo) -> float:
@@ -85,10 +91,14 @@ def estimate_best_us(node: Node, graph: Graph, info: DeviceInfo) -> float:
 
 def _find_best(node: Node, op: Conv2d, graph: Graph, info: DeviceInfo) -> tuple[float, tuple[int, int], int]:
     """Return what a convolution takes in us, its tile and its parts, the fastest by the rule."""
-    counts = {one: (_count_tiles(node, op, graph, one), _count_steps(node, graph, one)) for one in STEPS}
+    precision = choose_products(info)["PRECISION"]
+    step_us, depth = _STEP_US[precision], prod(graph.shape(node.inputs[1])[1:])
+    counts = {
+        one: (_count_tiles(node, op, graph, one), -(-depth // find_step(one, precision))) for one in step_us
+    }
     return min(
-        (_estimate_us(*counts[tile], tile, parts=parts, units=info.units), tile, parts)
-        for tile, parts in product(STEPS, PARTS)
+        (_estimate_us(*counts[tile], tile, step_us=step_us[tile], parts=parts, units=info.units), tile, parts)
+        for tile, parts in product(step_us, PARTS)
         if _suits(*counts[tile], tile, parts)
     )
 
@@ -98,8 +108,9 @@ def _count_tiles(node: Node, op: Conv2d, graph: Graph, tile: tuple[int, int]) ->
     return -(-images * height * width // tile[0]) * op.groups * -(-outputs // op.groups // tile[1])
 
 
-def _count_steps(node: Node, graph: Graph, tile: tuple[int, int]) -> int:
-    return -(-prod(graph.shape(node.inputs[1])[1:]) // STEPS[tile])
+def find_step(tile: tuple[int, int], precision: int) -> int:
+    """Return BK: steps of the sum that lie in local memory together."""
+    return _STEPS[precision][tile]
 
 
 def _suits(tiles: int, steps: int, tile: tuple[int, int], parts: int) -> bool:
@@ -108,14 +119,14 @@ def _suits(tiles: int, steps: int, tile: tuple[int, int], parts: int) -> bool:
     return parts == 1 or (used == parts and tiles * parts * prod(tile) <= _MOST_SCRATCH)
 
 
-def _estimate_us(tiles: int, steps: int, tile: tuple[int, int], *, parts: int, units: int) -> float:
+def _estimate_us(tiles: int, steps: int, tile: tuple[int, int], *, step_us: float, parts: int, units: int) -> float:
     """Return about what a convolution takes: waves of tiles, each as long as its steps and its start."""
     waves = -(-tiles * parts // max(1, units))
     size = prod(tile) / _UNIT_SUMS
     start = _START_US + _START_UNIT_US * size
     if parts > 1:
         start += _CUT_US + (_CUT_UNIT_US + _PART_UNIT_US * parts) * size
-    return waves * (-(-steps // parts) * _STEP_US[tile] + start)
+    return waves * (-(-steps // parts) * step_us + start)
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
@@ -123,20 +134,33 @@ def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) ->
         node, graph = as_convolution(node, graph)
     op, tile = node.op, (parameters["BM"], parameters["BN"])
     assert isinstance(op, Conv2d)
-    is_right = parameters["PTX"] == choose_assembly(info)["PTX"]
-    if tile not in STEPS or not is_right:
+    is_right = all(parameters[name] == value for name, value in choose_products(info).items())
+    if tile not in _STEPS[parameters["PRECISION"]] or not is_right:
         return False
-    tiles, steps = _count_tiles(node, op, graph, tile), _count_steps(node, graph, tile)
-    return _suits(tiles, steps, tile, parameters["parts"])
+    step = find_step(tile, parameters["PRECISION"])
+    steps = -(-prod(graph.shape(node.inputs[1])[1:]) // step)
+    return _suits(_count_tiles(node, op, graph, tile), steps, tile, parameters["parts"])
 
 
 def _pack(
-    constants: Mapping[str, FloatArray], *, names: tuple[str, ...], groups: int, nr: int, step: int
+    constants: Mapping[str, FloatArray],
+    *,
+    names: tuple[str, ...],
+    groups: int,
+    nr: int,
+    step: int,
+    has_halves: bool,
 ) -> FloatArray:
-    """Return [groups * ceil(OC/groups / nr), 1 + KH*KW*IC/groups, nr], zeros behind K up to whole steps."""
+    """Return [groups * ceil(OC/groups / nr), 1 + KH*KW*IC/groups, nr], zeros behind K up to whole steps.
+
+    With halves, behind the bias, two float16 of neighbouring steps lie in each float.
+    """
     weight, *bias = (constants[name] for name in names)
     matrix = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
     padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % step)))
+    if has_halves:
+        with np.errstate(over="ignore"):
+            padded = np.ascontiguousarray(padded, np.float16).view(np.float32)
     return pack_panels(padded, bias[0] if bias else None, groups=groups, nr=nr)
 
 
@@ -163,7 +187,8 @@ def _describe(
     tiles = ceil_div(rows, tile[0]) * panels
     places = tiles * parts
     busiest = spread(places, info.units)
-    steps = -(-depth // STEPS[tile])
+    has_halves, step = parameters["PRECISION"] == _HALF, find_step(tile, parameters["PRECISION"])
+    steps = -(-depth // step)
     return launch_windows(
         node,
         graph,
@@ -171,9 +196,11 @@ def _describe(
         entry="conv2d_tile__buffer",
         packed=(
             PackedArg(
-                key=f"{names!r}/ohwi/groups{op.groups}/tile{tile[1]}/{STEPS[tile]}",
-                pack=partial(_pack, names=names, groups=op.groups, nr=tile[1], step=STEPS[tile]),
-                panel_floats=(1 + steps * STEPS[tile]) * tile[1],
+                key=f"{names!r}/ohwi/groups{op.groups}/tile{tile[1]}/{step}{'/halves' if has_halves else ''}",
+                pack=partial(
+                    _pack, names=names, groups=op.groups, nr=tile[1], step=step, has_halves=has_halves
+                ),
+                panel_floats=(1 + steps * step // (1 + has_halves)) * tile[1],
             ),
         ),
         panels=(panel_begin, panel_end),
@@ -205,7 +232,13 @@ IMPLEMENTATIONS: tuple[Implementation, ...] = (
     Implementation(
         name="conv2d_tile__buffer",
         source="conv2d/conv2d_tile__buffer.cl",
-        allowed={"BM": (32, 56, 64, 112, 128), "BN": (32, 64, 128), "PTX": (0, 1), "parts": PARTS},
+        allowed={
+            "BM": (32, 56, 64, 112, 128),
+            "BN": (32, 64, 128),
+            "PTX": (0, 1),
+            "PRECISION": PRECISIONS,
+            "parts": PARTS,
+        },
         accepts=_accept,
         describe=_describe,
         fits=_fits,

@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from codl.catalog.epilogue import epilogue_scalars
-from codl.catalog.groups import GROUP, choose_assembly, size_grid, takes_groups
+from codl.catalog.groups import GROUP, PRECISIONS, choose_products, size_grid, takes_groups
 from codl.catalog.rows.boxes import constants_like, moved_bytes
 from codl.catalog.rows.matmul import matrix_arg, matrix_box, rows_args
 from codl.catalog.spec import Implementation, LaunchBatch, Parameters, busiest_share, ceil_div, spread
@@ -37,12 +37,12 @@ def _accept(node: Node, graph: Graph, info: DeviceInfo) -> Parameters | None:
         waves = -(-prod(batch) * -(-rows // tile) * -(-columns // tile) // units)
         return waves * (-(-depth // STEPS[tile]) * _STEP_US[tile] + _START_US[tile])
 
-    return {"BM": min(STEPS, key=estimate_us), **choose_assembly(info)}
+    return {"BM": min(STEPS, key=estimate_us), **choose_products(info)}
 
 
 def _fits(node: Node, graph: Graph, info: DeviceInfo, parameters: Parameters) -> bool:
     del node, graph
-    return parameters["PTX"] == choose_assembly(info)["PTX"]
+    return all(parameters[name] == value for name, value in choose_products(info).items())
 
 
 def _describe(
@@ -91,7 +91,7 @@ IMPLEMENTATIONS = (
     Implementation(
         name=MATMUL,
         source=f"gemm/{MATMUL}.cl",
-        allowed={"BM": tuple(STEPS), "PTX": (0, 1)},
+        allowed={"BM": tuple(STEPS), "PTX": (0, 1), "PRECISION": PRECISIONS},
         accepts=_accept,
         describe=_describe,
         fits=_fits,
