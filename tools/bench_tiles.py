@@ -34,6 +34,7 @@ from codl.executor.weights import Weights
 from codl.frontend import load_graph
 from codl.ir.graph import Graph, Node
 from codl.ir.regions import Boxes, Region
+from codl.machine import Precision
 from tools.networks import build
 
 TILE_ROWS = (*conv2d_tile.IMPLEMENTATIONS, *conv2d_winograd_tile.IMPLEMENTATIONS)
@@ -45,9 +46,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", default="resnet50,vgg16,squeezenet,mobilenet_v2")
     parser.add_argument("--device", default="nvidia-gpu")
+    parser.add_argument("--precision", type=Precision, choices=list(Precision), default=Precision.FLOAT32)
     parser.add_argument("--output", type=Path, metavar="FILE")
     args = parser.parse_args()
-    device = open_device(args.device).with_profiling()
+    device = open_device(args.device, precision=args.precision).with_profiling()
     found: dict[str, Any] = {}
     for name in args.networks.split(","):
         graph = load_graph(build(name).SerializeToString())

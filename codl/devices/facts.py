@@ -24,6 +24,8 @@ _FAMILIES = (
     ("qualcomm", "qualcomm"),
     ("apple", "apple"),
 )
+_AMPERE = 8
+"""Major compute capability from which NVIDIA's GPUs multiply matrices in tf32."""
 _LEAST_ALIGNMENT = 64
 """A cache line; drivers that copy nothing want at least this much."""
 
@@ -76,6 +78,7 @@ def _describe(device: Any, *, name: str, index: int) -> DeviceInfo:
         has_fp16="cl_khr_fp16" in extensions,
         is_unified=kind is DeviceKind.CPU or bool(_ask(device, "host_unified_memory", 0)),
         generation=read_generation() if kind is DeviceKind.CPU else "",
+        has_matrix_units=driver == "nvidia" and _ask(device, "compute_capability_major_nv", 0) >= _AMPERE,
     )
 
 

@@ -23,7 +23,7 @@ from codl.devices.pocl_cache import check_room
 from codl.devices.probe import build_quietly
 from codl.errors import BuildError
 from codl.ir.graph import FLOAT_BYTES
-from codl.machine import DeviceInfo, DeviceKind
+from codl.machine import DeviceInfo, DeviceKind, Precision
 
 _VECTORS_BY_HAND = "#define __kernel __kernel __attribute__((vec_type_hint(float8)))\n"
 """Kernels for CPUs are written in vectors, so compilers need not look for work-items to make vectors of.
@@ -271,25 +271,32 @@ def drained_on_error() -> Iterator[None]:
         raise
 
 
-def open_device(name: str) -> Device:
+def open_device(name: str, *, precision: Precision = Precision.FLOAT32) -> Device:
     """Return the device of this name or kind, opened once a process.
+
+    Args:
+        name: Its name or kind.
+        precision: What its products may be rounded to; float32 where it has no matrix units.
 
     Raises:
         DeviceError: No such device, or its driver refuses it.
     """
     with _OPENING:
-        return _open(find_device(name).info.name)
+        return _open(find_device(name).info.name, precision)
 
 
 _OPENING = make_lock()
 
 
 @cache
-def _open(name: str) -> Device:
+def _open(name: str, precision: Precision) -> Device:
     opened = find_device(name)
-    return Device(opened.info, opened.cl_device)
+    if precision is Precision.FLOAT32:
+        return Device(opened.info, opened.cl_device)
+    device = _open(name, Precision.FLOAT32)
+    return device.with_facts(precision=precision) if opened.info.has_matrix_units else device
 
 
-def open_devices(names: Sequence[str]) -> tuple[Device, ...]:
-    """Return the devices of these names, in their order."""
-    return tuple(open_device(name) for name in names)
+def open_devices(names: Sequence[str], *, precision: Precision = Precision.FLOAT32) -> tuple[Device, ...]:
+    """Return the devices of these names, in their order; products may be rounded as in `open_device`."""
+    return tuple(open_device(name, precision=precision) for name in names)

@@ -75,8 +75,11 @@
                 }                                                                                              \
             }                                                                                                  \
         }                                                                                                      \
-        UNROLL for (int vector = lid; vector < B_VECTORS; vector += GROUP)                                     \
-            COPY_WEIGHTS(line + A_FLOATS + B_AT(vector), panel + (size_t)step * (B_ROWS * BN) + vector * 4)    \
+        UNROLL for (int i = 0; i < (B_VECTORS + GROUP - 1) / GROUP; ++i) {                                     \
+            const int vector = i * GROUP + lid;                                                                \
+            if (B_VECTORS % GROUP == 0 || vector < B_VECTORS)                                                  \
+                COPY_WEIGHTS(line + A_FLOATS + B_AT(vector), panel + (size_t)step * (B_ROWS * BN) + vector * 4) \
+        }                                                                                                      \
         ++step;                                                                                                \
     }                                                                                                          \
     COMMIT_COPIES

@@ -119,7 +119,9 @@ def _suits(tiles: int, steps: int, tile: tuple[int, int], parts: int) -> bool:
     return parts == 1 or (used == parts and tiles * parts * prod(tile) <= _MOST_SCRATCH)
 
 
-def _estimate_us(tiles: int, steps: int, tile: tuple[int, int], *, step_us: float, parts: int, units: int) -> float:
+def _estimate_us(
+    tiles: int, steps: int, tile: tuple[int, int], *, step_us: float, parts: int, units: int
+) -> float:
     """Return about what a convolution takes: waves of tiles, each as long as its steps and its start."""
     waves = -(-tiles * parts // max(1, units))
     size = prod(tile) / _UNIT_SUMS
