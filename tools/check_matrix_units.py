@@ -1,7 +1,7 @@
 """Products in tf32 and float16 on a GPU: every tile against float64, and what it takes.
 
-Each tile computes convolutions and products with odd sizes, whole and cut into parts. Its values must be those of
-rounded factors up to float32's order of sums, and those of exact ones up to the rounding. Then every tile is
+Each tile computes convolutions and products with odd sizes, whole and cut into parts. Its values must be
+those of rounded factors up to float32's order of sums, and those of exact ones up to the rounding. Then every tile is
 timed on some layers in each precision, a step of a walk (as in tools/bench_tiles.py).
 
 Example:
@@ -77,19 +77,22 @@ def check(device: Device) -> Iterator[tuple[str, bool, str]]:
     for name, case in CASES.items():
         graph, feeds, _ = build(case)
         factors = feeds["x"], graph.constants["w"]
-        for tile in conv2d_tile.TILES:
+        for tile in conv2d_tile.UNIT_TILES:
             for parts in (1, 3):
                 chosen = select(CONVOLUTION, device, BM=tile[0], BN=tile[1], parts=parts)
                 multiply = lambda x, w, case=case: convolve(x, w, case)  # noqa: E731
                 label = f"conv {name} {tile[0]}x{tile[1]} parts {parts}"
-                yield label, *judge(device, graph, feeds, chosen, factors, multiply)
+                yield label, *judge(device, graph, feeds, chosen, factors=factors, multiply=multiply)
     for left, right in PRODUCTS:
         feeds = {"a": random_array(*left), "b": random_array(*right, seed=1)}
         graph = one_node_graph(MatMul(has_bias=False), feeds, (*left[:-1], right[-1]))
         for size in matmul_tile.STEPS:
             chosen = select(PRODUCT, device, BM=size)
             label = f"product {left} {right} {size}"
-            yield label, *judge(device, graph, feeds, chosen, (feeds["a"], feeds["b"]), np.matmul)
+            yield (
+                label,
+                *judge(device, graph, feeds, chosen, factors=(feeds["a"], feeds["b"]), multiply=np.matmul),
+            )
 
 
 def select(row: Implementation, device: Device, **parameters: int) -> Selection:
@@ -102,6 +105,7 @@ def judge(
     graph: Graph,
     feeds: Any,
     chosen: Selection,
+    *,
     factors: tuple[FloatArray, FloatArray],
     multiply: Callable[[Any, Any], Any],
 ) -> tuple[bool, str]:
@@ -152,7 +156,7 @@ def measure(plain: Device) -> None:
         for precision in Precision:
             device = plain.with_facts(has_matrix_units=True, precision=precision).with_profiling()
             weights, texts = Weights(graph), []
-            for tile in conv2d_tile.TILES:
+            for tile in conv2d_tile.UNIT_TILES:
                 times = {}
                 for parts in (1, 2, 4, 8):
                     chosen = select(CONVOLUTION, device, BM=tile[0], BN=tile[1], parts=parts)

@@ -34,6 +34,9 @@ typedef struct {
         UNROLL for (int i = 0; i < BH * BW; ++i)                                                          \
             if (IS_TAP(i, BW, rows, columns)) sum = fma(values[i], factors[i], sum);                      \
     END_BLOCKS
+// All of them add up row by row, but for windows of more than 7 columns. Compilers for processors, which read one tap after
+// the other anyway, get the shortest text.
+#if PTX
 #define ADD_ALL_TAPS(load, load_factors)       \
     if (kernel_w <= 3) {                       \
         ADD_TAPS(3, 3, load, load_factors)     \
@@ -42,13 +45,18 @@ typedef struct {
     } else {                                   \
         ADD_TAPS(2, 7, load, load_factors)     \
     }
+#define IS_DENSE (is_wide && d->src.c == 1)
+#else
+#define ADD_ALL_TAPS(load, load_factors) ADD_TAPS(1, 7, load, load_factors)
+#define IS_DENSE false
+#endif
 
 // Weights lie as [ceil(C / 4), 1 + KH*KW, 4], the bias first.
 BODY depthwise_lanes(__local const depthwise_t *d, DEPTHWISE_BUFFERS, int group, int groups) {
     const bool has_residual = d->residual_order != RESIDUAL_NONE;
     const bool is_wide = d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src) &&
                          (!has_residual || SUITS_LANES(d->residual));
-    const bool is_dense = is_wide && d->src.c == 1;
+    const bool is_dense = IS_DENSE;
     const int lanes = is_wide ? 4 : 1, kernel_w = d->kernel_w, panel_floats = (d->kernel_h * kernel_w + 1) * 4;
     const int row_step = d->dilation_h * d->src.h, column_step = d->dilation_w * d->src.w;
     FOR_EACH_ITEM(d, lanes)
@@ -94,7 +102,7 @@ BODY pool2d_lanes(__local const pool2d_t *d, __global float *dst, __global const
                          int groups) {
     const bool is_wide =
         d->c_count % 4 == 0 && d->c_begin % 4 == 0 && IS_ALIGNED(d->dst) && SUITS_LANES(d->src);
-    const bool is_dense = is_wide && d->src.c == 1;
+    const bool is_dense = IS_DENSE;
     const int lanes = is_wide ? 4 : 1, is_average = d->is_average;
     const int row_step = d->dilation_h * d->src.h, column_step = d->dilation_w * d->src.w;
     FOR_EACH_ITEM(d, lanes)

@@ -1,11 +1,12 @@
 """Products whose factors are rounded to tf32 or float16, on every device: tiles, parts, edges, cuts.
 
-Where a device has no matrix units their work-items exchange factors (kernels/walk/matrix_units.h). The judge is
-ONNX Runtime's result of rounded factors, so that only the order of sums differs.
+Where a device has no matrix units their work-items exchange factors (kernels/walk/matrix_units.h). The
+judge is ONNX Runtime's result of rounded factors, so that only the order of sums differs.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ ROUNDING: Mapping[Precision, Callable[[FloatArray], FloatArray]] = {
     Precision.FLOAT16: round_half,
 }
 EACH_PRECISION = pytest.mark.parametrize("precision", ROUNDING)
-EACH_TILE = pytest.mark.parametrize("tile", conv2d_tile.TILES, ids=lambda tile: "x".join(map(str, tile)))
+EACH_TILE = pytest.mark.parametrize("tile", conv2d_tile.UNIT_TILES, ids=lambda tile: "x".join(map(str, tile)))
 CASES = {
     name: test_conv2d.CASES[name]
     for name in ("one-pixel", "first-layer", "batch", "dilated", "groups-even", "groups-wide")
@@ -102,7 +103,7 @@ def test_products_of_computed_operands(
 
 @EACH_PRECISION
 @pytest.mark.parametrize("shapes", MANY_ROWS.values(), ids=MANY_ROWS)
-def test_products_with_a_constant_matrix(device: Device, shapes: tuple, precision: Precision) -> None:
+def test_products_with_a_constant_matrix(device: Device, shapes: Any, precision: Precision) -> None:
     gpu = as_gpu(device, precision=precision)
     graph, feeds, reference = test_matmul.build(
         *shapes, constant=True, bias=True, round_factors=ROUNDING[precision]

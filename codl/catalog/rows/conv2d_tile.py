@@ -34,8 +34,8 @@ _STEPS = (
     {(32, 32): 32, (64, 64): 16, (128, 64): 16, (128, 128): 16},
 )
 """By PRECISION and (BM, BN), BK: steps of the sum that lie in local memory together."""
-TILES = tuple(_STEPS[0])
-"""(BM, BN); matrix units have some of them."""
+TILES, UNIT_TILES = (tuple(steps) for steps in _STEPS[:2])
+"""(BM, BN): all of them, and those of matrix units."""
 _HALF = 2
 """PRECISION of float16, whose weights lie in pairs."""
 PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
