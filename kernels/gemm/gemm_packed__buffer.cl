@@ -47,8 +47,8 @@ static PLACE_APART void multiply_item(PARAMETERS, GRID_PLACE) {
     const int item_begin = grid_y * item_panels, item_end = min(panels, item_begin + item_panels);
     const int begin = row_begin + grid_x * item_tiles * MR, end = min(row_end, begin + item_tiles * MR);
     for (int row = begin; row < end; row += MR) {
-        __global const float *weight = weights + item_begin * ((size_t)(1 + depth) * PANEL);
         for (int item = item_begin; item < item_end; ++item) {
+            __global const float *weight = weights + item * ((size_t)(1 + depth) * PANEL);
             const int first_channel = (panel_begin + item) * PANEL;
             EACH_VECTOR(PLACE_VECTOR)
             REPEAT(MR, AIM_ROW)

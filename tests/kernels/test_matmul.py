@@ -13,7 +13,7 @@ from codl.catalog.spec import Implementation, Selection
 from codl.devices.opencl import Device
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Shape
 from codl.ir.ops import Epilogue, MatMul, ResidualOrder
-from codl.ir.regions import Region
+from codl.ir.regions import Boxes, Region
 from tests.kernels.harness import (
     EPILOGUES,
     apply_epilogue,
@@ -145,6 +145,21 @@ def test_streams_give_the_bits_of_rows(device: Device, columns: int) -> None:
     np.testing.assert_array_equal(rows.view(np.uint32), streams.view(np.uint32))
     slices = cut(reference.shape, 1, [columns // 3, columns // 2])
     assert_right(device, graph, feeds, reference, slices=slices, selection=tiles[1])
+
+
+def test_streams_are_right_where_an_item_takes_several_panels(device: Device) -> None:
+    graph, feeds, reference = build((400, 1, 64), (64, 24), constant=True)
+    tile = {"MR": 1, "VECTORS": 3, "VECTOR": 4, "STREAMS": 1}
+    (batch,) = PACKED.describe(graph.nodes[0], graph, Boxes.whole(reference.shape, 1), device.info, tile)
+    assert device.info.units > 4 or batch.scalars["item_panels"][0] == 2
+    assert_right(
+        device,
+        graph,
+        feeds,
+        reference,
+        slices=cut(reference.shape, 0, [150]),
+        selection=Selection(implementation=PACKED, parameters=tile),
+    )
 
 
 @pytest.mark.parametrize("constant", [False, True], ids=["computed", "constant"])
