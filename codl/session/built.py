@@ -2,18 +2,18 @@
 
 Source:
     40 shapes of twelve convolutions, and 1 to 200 rows of a decoder, planned for the emulated pair, AVX-512:
-    13 to 15 programs instead of 62, and 17 to 23 instead of 52. Of the predicted time, plans take 1.006 to
-    1.022, and 0.995 to 1.008, 1.15 at worst.
+    16 to 18 programs instead of 62, and 22 to 26 instead of 52. Of the predicted time, plans take 1.011 to
+    1.027, and 0.998 to 1.013, 1.17 at worst.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from codl.catalog.candidates import can_use, fits_device
 from codl.catalog.shape_key import find_class
-from codl.catalog.spec import Selection
+from codl.catalog.spec import Parameters, Selection
 from codl.devices.launch import find_program
 from codl.devices.opencl import Device, open_device
 from codl.errors import UnsupportedError
@@ -27,6 +27,12 @@ from codl.session.request import PlanRequest
 
 _LONGEST = 1.25
 """Times the best kernel's latency that another one may take which is built already."""
+_LEAST_TILE = 0.5
+"""Share of the best kernel's tile; predictions are too low for smaller ones.
+
+Source:
+    150 rows of a decoder by tiles of one row instead of 8 to 14: 2.5 times as long, 1.1 predicted.
+"""
 _LITTLE = 0.01
 """Share of the network's latency that an operator may lose in any case."""
 
@@ -74,12 +80,26 @@ class BuiltKernels:
                 node = nodes[key]
                 if case.is_built(node, best):
                     continue
-                others = [(case.predict_us(node, one), one) for one in case.list_usable(node, known)]
+                alike = [one for one in known.values() if _are_alike(one, best)]
+                others = [(case.predict_us(node, one), one) for one in case.list_usable(node, alike)]
                 us, other = min(others, key=lambda found: found[0], default=(inf, best))
                 if us <= max(_LONGEST * times_us[key], times_us[key] + spare_us):
                     named[key] = other
         known.update((str(selection), selection) for selection in {**chosen, **named}.values())
         return named
+
+
+def _are_alike(one: Selection, best: Selection) -> bool:
+    """Return whether a kernel is the best one with other parameters, and a tile that is not much smaller."""
+    if one.implementation is not best.implementation:
+        return False
+    return _LEAST_TILE * _count_tile(best.parameters) <= _count_tile(one.parameters)
+
+
+def _count_tile(parameters: Parameters) -> int:
+    """Return the values of a register tile."""
+    lanes = parameters.get("VECTOR", 1)
+    return parameters.get("MR", 1) * parameters.get("NR", lanes * parameters.get("VECTORS", 1))
 
 
 class _Case:
@@ -107,10 +127,10 @@ class _Case:
         programs = [find_program(one, row.source, selection.parameters, info=info) for one in batches]
         return all(self._device.has_program(*program) for program in programs)
 
-    def list_usable(self, node: Node, known: Mapping[str, Selection]) -> Iterator[Selection]:
+    def list_usable(self, node: Node, known: Sequence[Selection]) -> Iterator[Selection]:
         """Yield those of some kernels that are built and compute an operator."""
         graph, info = self._graph, self._device.info
-        for selection in known.values():
+        for selection in known:
             default = selection.implementation.accepts(node, graph, info)
             if default is None or not can_use(selection, node, graph, info, default=default):
                 continue

@@ -108,6 +108,7 @@ def test_other_kernels_take_about_as_long(
             for each in graph.nodes:
                 choice = explain_choice(each, graph, other.info, other.database)
                 named += choice.rung is Rung.NAMED
+                assert choice.selection.implementation is usual.choose(each, graph).implementation
                 taken_us = predict_us(usual, each, graph, choice.selection)
                 spare_us = _LITTLE * sum(best.values())
                 assert taken_us <= max(_LONGEST * best[each.name], best[each.name] + spare_us) * (1 + 1e-9)
