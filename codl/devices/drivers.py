@@ -25,7 +25,7 @@ from codl.machine import DeviceInfo, DeviceKind, split_units
 
 PAIR_DRIVERS = ("intel", "pocl")
 """The emulated pair: the first plays the CPU, the second the GPU."""
-_RANKS = {"pocl": 1.0, "oclgrind": 9.0}
+_RANKS = {"pocl": 1.0, "rusticl": 8.0, "oclgrind": 9.0}
 _LOCK = forks.make_lock()
 
 Rank = Callable[[DeviceInfo], float]

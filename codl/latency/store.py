@@ -1,5 +1,6 @@
 """Where the profiles of devices are: the user's own, which win, and those that ship with codl."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -66,14 +67,17 @@ def find_profile_named(name: str) -> DeviceProfile | None:
 
     Of several that for the widest vectors counts, and of those the latest. Simulated ones ship too. Files
     that hold no sane profile are passed over. A part of a device without a profile has that of the device,
-    scaled.
+    scaled; the second of a name without one has that of the first.
     """
     whole, units = split_units(name)
     profile = _find_named(name)
-    if profile is not None or units is None:
+    if profile is not None:
         return profile
-    profile = _find_named(whole)
-    return None if profile is None else take_part(profile, units)
+    profile = _find_named(whole) or _find_named(re.sub(r"-\d+$", "", whole))
+    if profile is None:
+        return None
+    profile = replace(profile, info=replace(profile.info, name=whole))
+    return profile if units is None else take_part(profile, units)
 
 
 def _find_named(name: str) -> DeviceProfile | None:

@@ -73,6 +73,17 @@ def test_a_part_by_name_has_the_profile_of_the_device_scaled(shipped: Path) -> N
     assert find_profile_named("other-gpu:4") is None
 
 
+def test_the_second_of_a_name_has_the_profile_of_the_first(shipped: Path) -> None:
+    gpu = make_gpu()
+    save_profile(gpu, shipped / "test" / "gpu.json")
+
+    second, part = find_profile_named("test-gpu-2"), find_profile_named("test-gpu-2:4")
+
+    assert second == replace(gpu, info=replace(gpu.info, name="test-gpu-2"))
+    assert part is not None
+    assert (part.name, part.info.units) == ("test-gpu-2:4", 4)
+
+
 def make_anonymous(vector_width: int, kind: DeviceKind = DeviceKind.CPU) -> DeviceProfile:
     """Return a profile as it ships: of one unit of a device without a name."""
     return make_profile(
