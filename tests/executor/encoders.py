@@ -85,11 +85,11 @@ def attention(net: Sketch, x: str, *, tokens: int, width: int, heads: int, batch
     return net.linear(joined, width, width)
 
 
-def joint_attention(net: Sketch, x: str, *, tokens: int, width: int, heads: int) -> str:
+def joint_attention(net: Sketch, x: str, *, tokens: int, width: int, heads: int, batch: int = 1) -> str:
     """Add self-attention whose projections are one product, as torchvision's ViT is exported."""
     size = width // heads
     first = net.add("Transpose", x, perm=(1, 0, 2))
-    joint = net.reshape(net.linear(first, width, 3 * width), tokens, 1, 3, width)
+    joint = net.reshape(net.linear(first, width, 3 * width), tokens, batch, 3, width)
     turned = net.add(
         "Transpose", net.add("Unsqueeze", joint, net.constant([0], np.int64)), perm=(3, 1, 2, 0, 4)
     )
@@ -97,8 +97,8 @@ def joint_attention(net: Sketch, x: str, *, tokens: int, width: int, heads: int)
 
     def take(number: int, order: Shape) -> str:
         part = net.add("Gather", parts, net.constant(number, np.int64), axis=0)
-        split = net.add("Transpose", net.reshape(part, tokens, heads, size), perm=(1, 0, 2))
-        return net.add("Transpose", net.reshape(split, 1, heads, tokens, size), perm=order)
+        split = net.add("Transpose", net.reshape(part, tokens, batch * heads, size), perm=(1, 0, 2))
+        return net.add("Transpose", net.reshape(split, batch, heads, tokens, size), perm=order)
 
     scale = net.constant(size**-0.25)
     query = net.add("Mul", take(0, (0, 1, 2, 3)), scale)
@@ -106,9 +106,12 @@ def joint_attention(net: Sketch, x: str, *, tokens: int, width: int, heads: int)
     shares = net.add("Softmax", net.add("MatMul", query, key), axis=-1)
     mixed = net.add("Transpose", net.add("MatMul", shares, take(2, (0, 1, 2, 3))), perm=(2, 0, 1, 3))
     out = net.add(
-        "Gemm", net.reshape(mixed, tokens, width), net.weight(width, width), net.weight(width, scale=0.1)
+        "Gemm",
+        net.reshape(mixed, tokens * batch, width),
+        net.weight(width, width),
+        net.weight(width, scale=0.1),
     )
-    return net.add("Transpose", net.reshape(out, tokens, 1, width), perm=(1, 0, 2))
+    return net.add("Transpose", net.reshape(out, tokens, batch, width), perm=(1, 0, 2))
 
 
 def feed_forward(net: Sketch, x: str, width: int) -> str:
@@ -129,7 +132,7 @@ def bert(
 
 
 def vit(
-    *, image: int = 32, patch: int = 8, width: int = 48, heads: int = 4, layers: int = 2
+    *, image: int = 32, patch: int = 8, width: int = 48, heads: int = 4, layers: int = 2, batch: int = 1
 ) -> onnx.ModelProto:
     """Return a vision transformer: patches, a class token, places, encoder, a head."""
     net, side = Sketch(), image // patch
@@ -142,17 +145,19 @@ def vit(
         kernel_shape=[patch] * 2,
         strides=[patch] * 2,
     )
-    columns = net.add("Transpose", net.reshape(patches, 1, width, side * side), perm=(0, 2, 1))
-    x = net.add("Concat", net.weight(1, 1, width, scale=0.02), columns, axis=1)
+    columns = net.add("Transpose", net.reshape(patches, batch, width, side * side), perm=(0, 2, 1))
+    x = net.add("Concat", net.weight(batch, 1, width, scale=0.02), columns, axis=1)
     x = net.add("Add", x, net.weight(1, tokens, width, scale=0.02))
     for _ in range(layers):
         x = net.add(
-            "Add", joint_attention(net, net.norm(x, width), tokens=tokens, width=width, heads=heads), x
+            "Add",
+            joint_attention(net, net.norm(x, width), tokens=tokens, width=width, heads=heads, batch=batch),
+            x,
         )
         x = net.add("Add", x, feed_forward(net, net.norm(x, width), width))
     first = net.add("Gather", net.norm(x, width), net.constant(0, np.int64), axis=1)
     logits = net.add("Gemm", first, net.weight(width, 10), net.weight(10, scale=0.1))
-    return net.finish({"x": (1, 3, image, image)}, [logits])
+    return net.finish({"x": (batch, 3, image, image)}, [logits])
 
 
 def _image_norm(net: Sketch, x: str, channels: int) -> str:

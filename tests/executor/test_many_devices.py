@@ -11,7 +11,7 @@ from tests.processes import evaluate
 from tools.networks import build
 
 _LEAST_MESA = 23
-"""With rusticl of Mesa 22.3.6 results are wrong: it warns that it takes arguments in control flow as uniform."""
+"""With rusticl of Mesa 22.3.6 results are wrong; it warns that it takes arguments of kernels as uniform."""
 PRELUDE = """
 import json
 from codl.devices.drivers import load

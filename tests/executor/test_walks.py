@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from codl.catalog.choose import NO_DATABASES
+from codl.catalog.rows import conv2d_tile, conv2d_winograd_tile
 from codl.devices.memory import arrange
 from codl.devices.opencl import Device, open_device
 from codl.devices.walker import WALK_VARIABLE, Walker, find_walker
@@ -43,6 +44,18 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
 @pytest.mark.parametrize("network", NETWORKS)
 def test_all_tensors_agree_with_onnx_runtime(gpu: Device, network: str) -> None:
     case = load(network)
+    plan = plan_single(case.graph, device=gpu.info.name)
+    assert list(case.find_errors(plan, [gpu])) == []
+
+
+@pytest.mark.parametrize(("network", "batch"), [("resnet50", 8), ("resnet50", 32), ("vit", 8)])
+def test_batches_agree_with_onnx_runtime(
+    gpu: Device, network: str, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv2d_tile, "estimate_best_us", lambda node, graph, info: 1e9)
+    monkeypatch.setattr(conv2d_winograd_tile, "_MOST_SCRATCH", 1 << 17)  # layers take several slabs
+    is_encoder = network in encoders.NETWORKS
+    case = Case(encoders.vit(batch=batch) if is_encoder else build(network, size=32, width=0.25, batch=batch))
     plan = plan_single(case.graph, device=gpu.info.name)
     assert list(case.find_errors(plan, [gpu])) == []
 
