@@ -21,6 +21,7 @@
 
 #define ROWS (2 * VECTOR)
 #define KEYS 32
+#define UNROLL _Pragma("unroll")
 #define MOST_DEPTH 128
 // Whether a row has seen nothing but minus infinity: its sum stays 0, and the quotient is NaN.
 #define BASE(greatest) ((greatest) == (VEC)(-INFINITY) ? (VEC)(0.0f) : (greatest))
@@ -31,16 +32,16 @@
     {                                                                                             \
         __global const float *from = keys_at + (k) * key_w;                                       \
         VEC low[count], high[count];                                                              \
-        for (int i = 0; i < count; ++i) low[i] = high[i] = (VEC)(0.0f);                           \
+        UNROLL for (int i = 0; i < count; ++i) low[i] = high[i] = (VEC)(0.0f);                    \
         for (int d = 0; d < depth; ++d) {                                                         \
             const VEC a = VLOAD(queries + d * ROWS), b = VLOAD(queries + d * ROWS + VECTOR);      \
-            for (int i = 0; i < count; ++i) {                                                     \
+            UNROLL for (int i = 0; i < count; ++i) {                                              \
                 const VEC one = (VEC)(from[i * key_w + d]);                                       \
                 low[i] = fma(a, one, low[i]);                                                     \
                 high[i] = fma(b, one, high[i]);                                                   \
             }                                                                                     \
         }                                                                                         \
-        for (int i = 0; i < count; ++i) {                                                         \
+        UNROLL for (int i = 0; i < count; ++i) {                                                  \
             VSTORE(low[i], scores + ((k) + i) * ROWS);                                            \
             VSTORE(high[i], scores + ((k) + i) * ROWS + VECTOR);                                  \
         }                                                                                         \
@@ -51,19 +52,19 @@
     {                                                                                             \
         __global const float *from = values_at + (c);                                             \
         VEC low[count], high[count];                                                              \
-        for (int i = 0; i < count; ++i) {                                                         \
+        UNROLL for (int i = 0; i < count; ++i) {                                                  \
             low[i] = VLOAD(sums + ((c) + i) * ROWS) * scale_low;                                  \
             high[i] = VLOAD(sums + ((c) + i) * ROWS + VECTOR) * scale_high;                       \
         }                                                                                         \
         for (int k = 0; k < tile; ++k) {                                                          \
             const VEC a = VLOAD(scores + k * ROWS), b = VLOAD(scores + k * ROWS + VECTOR);        \
-            for (int i = 0; i < count; ++i) {                                                     \
+            UNROLL for (int i = 0; i < count; ++i) {                                              \
                 const VEC one = (VEC)(from[k * value_w + i]);                                     \
                 low[i] = fma(a, one, low[i]);                                                     \
                 high[i] = fma(b, one, high[i]);                                                   \
             }                                                                                     \
         }                                                                                         \
-        for (int i = 0; i < count; ++i) {                                                         \
+        UNROLL for (int i = 0; i < count; ++i) {                                                  \
             VSTORE(low[i], sums + ((c) + i) * ROWS);                                              \
             VSTORE(high[i], sums + ((c) + i) * ROWS + VECTOR);                                    \
         }                                                                                         \
