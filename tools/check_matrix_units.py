@@ -1,11 +1,8 @@
 """Products in tf32 and float16 on a GPU: every tile against float64, and what it takes.
 
 Each tile computes convolutions and products with odd sizes, whole and cut into parts. Its values must be
-those of rounded factors up to float32's order of sums, and those of exact ones up to the rounding. Then every tile is
-timed on some layers in each precision, a step of a walk (as in tools/bench_tiles.py).
-
-Example:
-    python tools/check_matrix_units.py --device nvidia-gpu
+those of rounded factors up to float32's order of sums, and those of exact ones up to the rounding. Then
+every tile is timed on some layers in each precision, a step of a walk (as in tools/bench_tiles.py).
 """
 
 import argparse
