@@ -81,14 +81,19 @@ static inline walk_t go_on(walk_t walk, int by, int inputs, int kernel_w) {
 
 // Returns whether this group is the last of `parts` that comes to a tile; what the others kept is seen then.
 static inline bool comes_last(volatile __global int *arrival, int parts, volatile __local int *flag) {
-    if (parts == 1) return true;
+#if PTX
+    if (parts == 1) return true;  // compilers for processors copy all that follows a barrier under a condition
+#endif
     GROUP_BARRIER_GLOBAL
     if (get_local_id(0) == 0) {
-        DEVICE_FENCE
-        const int before = atomic_inc(arrival);
-        if (before == parts - 1) {
+        int before = 0;
+        if (parts > 1) {
             DEVICE_FENCE
-            atomic_xchg(arrival, 0);
+            before = atomic_inc(arrival);
+            if (before == parts - 1) {
+                DEVICE_FENCE
+                atomic_xchg(arrival, 0);
+            }
         }
         *flag = before;
     }
