@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     """Explain the plan."""
     other = Plan.load(args.diff) if args.diff else None
     target = open_target(args)
-    is_whole = bool(args.json or args.html or args.why)
+    is_whole = bool(args.json or args.html) or args.why is not None
     plan, inspection = inspect_plan(target.plan, target.graph, target.predictors, with_alternatives=is_whole)
     difference = None
     if args.set:
@@ -155,7 +155,7 @@ def _check_names(args: argparse.Namespace, graph: Graph) -> None:
     """Raise `PlanError` where a flag names no operator or axis, before anything is measured or planned."""
     for text in getattr(args, "set", ()):
         read_change(text, graph)
-    if getattr(args, "why", None):
+    if getattr(args, "why", None) is not None:
         check_node(args.why, graph, flag="--why")
 
 

@@ -215,6 +215,7 @@ def test_what_is_no_plan_is_exit_code_2(codl: Codl, tmp_path: Path, content: str
         (("--set", "nobody=left-cpu"), "nobody"),
         (("--set", "rubbish"), "NODE=DEVICE"),
         (("--why", "nobody"), "nobody"),
+        (("--why", ""), "no node ''"),
         (("--profiles", "absent"), "absent"),
         (("--html", "no/such/page.html"), "folder that exists"),
         (("--diff", "absent.json"), "absent.json"),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 from onnx import helper
 
 from codl.ir.graph import FloatArray, Graph
@@ -26,6 +27,8 @@ class Case:
     has_bias: bool = True
     tile: Pair = (1, 1)
     epilogue: Epilogue = field(default_factory=Epilogue)
+    weight: float = 1.0
+    """Standard deviation of the weights."""
 
 
 def build(
@@ -33,7 +36,8 @@ def build(
 ) -> tuple[Graph, dict[str, FloatArray], FloatArray]:
     """Return the graph, its feeds and ONNX Runtime's result of rounded factors."""
     x = random_array(case.batch, case.inputs, *case.image)
-    constants = {"w": random_array(case.outputs, case.inputs // case.groups, *case.kernel)}
+    weights = random_array(case.outputs, case.inputs // case.groups, *case.kernel)
+    constants = {"w": weights * np.float32(case.weight)}
     if case.has_bias:
         constants["b"] = random_array(case.outputs)
     conv = helper.make_node(
