@@ -29,6 +29,7 @@ def masked() -> onnx.ModelProto:
 NETWORKS = {
     "bert": lambda: encoders.bert(layers=1, batch=2),
     "masked": masked,
+    "vit": encoders.vit,
 }
 
 
