@@ -117,7 +117,10 @@ def test_a_part_walks_with_as_many_groups(gpu: OpenedDevice, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("units", [1, 2])
-@pytest.mark.parametrize("walks", ["", "0"], ids=["walking", "launches"])
+@pytest.mark.parametrize(
+    "walks",
+    [pytest.param("", id="walking"), pytest.param("0", id="launches", marks=pytest.mark.heavy)],
+)
 def test_a_network_keeps_to_a_part(
     gpu: OpenedDevice, launches: list[int], monkeypatch: pytest.MonkeyPatch, units: int, walks: str
 ) -> None:

@@ -48,7 +48,10 @@ def test_all_tensors_agree_with_onnx_runtime(gpu: Device, network: str) -> None:
     assert list(case.find_errors(plan, [gpu])) == []
 
 
-@pytest.mark.parametrize(("network", "batch"), [("resnet50", 8), ("resnet50", 32), ("vit", 8)])
+@pytest.mark.parametrize(
+    ("network", "batch"),
+    [("resnet50", 8), pytest.param("resnet50", 32, marks=pytest.mark.heavy), ("vit", 8)],
+)
 def test_batches_agree_with_onnx_runtime(
     gpu: Device, network: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
