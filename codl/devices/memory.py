@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -166,13 +165,13 @@ def place_shared(
 def allocate_beside(device: Device | None, floats: int) -> npt.NDArray[np.float32]:
     """Return page-aligned host memory that a device with memory of its own, if any, copies from and to.
 
+    Raises:
+        DeviceError: There is not so much, or the driver keeps not so much in place.
+
     Source:
         An H200: 602 KB written take 25 us instead of 77, read 24 instead of 96.
     """
-    if device is not None:
-        with suppress(DeviceError):  # a driver that pins less memory than is asked for
-            return device.pin(floats)
-    return allocate_host(floats)
+    return allocate_host(floats) if device is None else device.pin(floats)
 
 
 def place_in(
