@@ -105,6 +105,7 @@ def test_batches_are_computed_in_slabs(
     assert row_module._fits(graph.nodes[0], graph, device.info, chosen.parameters) is False
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("groups", ["0", "1"])
 def test_slabs_are_walked(device: Device, groups: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = as_gpu(device)
