@@ -67,6 +67,10 @@ class DeviceInfo:
     precision: Precision = Precision.FLOAT32
     """What its products may be rounded to."""
 
+    def in_precision(self, precision: Precision) -> "DeviceInfo":
+        """Return the device whose products may be rounded; itself where it has no units for that."""
+        return replace(self, precision=precision) if self.has_matrix_units else self
+
     @property
     def is_part(self) -> bool:
         """Return whether this is a device of which fewer compute units are used than there are."""

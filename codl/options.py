@@ -60,6 +60,10 @@ class SessionOptions:
     axes: Sequence[int] | None = None
     """Axes to cut along under `even`, most wanted first; H, OC, N by default."""
     max_chain_length: int = 8
+    precision: str = "float32"
+    """What factors of products may be rounded to: `float32`, `tf32` or `float16`; sums stay float32. GPUs
+    with matrix units round, other devices and ONNX Runtime's share compute in float32. With `plan`, float32
+    stands for the plan's own precision."""
     warm_up: str = field(default_factory=lambda: os.environ.get(WARM_UP_VARIABLE, "background"))
     """`background`: ONNX Runtime answers while kernels compile, so the last bits of results change when they
     are ready; `block`: the session waits for them. The variable `CODL_WARM_UP` sets the default."""

@@ -3,6 +3,9 @@
 Each tile computes convolutions and products with odd sizes, whole and cut into parts. Its values must be
 those of rounded factors up to float32's order of sums, and those of exact ones up to the rounding. Then
 every tile is timed on some layers in each precision, a step of a walk (as in tools/bench_tiles.py).
+
+Example:
+    python tools/check_matrix_units.py --device nvidia-gpu
 """
 
 import argparse

@@ -72,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
         for name in _find_names(args, session.plan):
             single = session
             if find_lone_device(session.plan) != name:
-                single = stack.enter_context(InferenceSession(args.model, _single_options(name)))
+                single = stack.enter_context(
+                    InferenceSession(args.model, _single_options(name, session.plan.precision))
+                )
             rows[_SINGLE + name] = lead_in(time_call(partial(single.run, None, feeds)))
         rows["codl"] = lead_in(time_call(partial(session.run, None, feeds)))
         best = _find_best_single(rows)
@@ -106,8 +108,8 @@ def _find_names(args: argparse.Namespace, plan: Plan) -> Sequence[str]:
     return tuple(dict.fromkeys((*plan.devices, *(opened.info.name for opened in asked))))
 
 
-def _single_options(device: str) -> SessionOptions:
-    options = SessionOptions(warm_up="block")
+def _single_options(device: str, precision: str) -> SessionOptions:
+    options = SessionOptions(warm_up="block", precision=precision)
     options.planner = f"single:{device}"
     return options
 

@@ -147,7 +147,10 @@ def open_target(args: argparse.Namespace) -> Target:
         if args.profiles is not None:
             predictors = load_predictors(args.profiles)
     return Target(
-        graph=graph, model=model, plan=plan, predictors=predictors or find_plan_predictors(plan.devices)
+        graph=graph,
+        model=model,
+        plan=plan,
+        predictors=predictors or find_plan_predictors(plan.devices, precision=plan.precision),
     )
 
 
@@ -180,7 +183,9 @@ def _find_model(plan: Plan, path: Path) -> str:
 
 def _inspect_other(other: Plan, target: Target) -> Inspection:
     known = {predictor.info.name for predictor in target.predictors}
-    more = find_plan_predictors([name for name in other.devices if name not in known])
+    more = find_plan_predictors(
+        [name for name in other.devices if name not in known], precision=other.precision
+    )
     return inspect_plan(other, target.graph, (*target.predictors, *more), with_alternatives=False)[1]
 
 

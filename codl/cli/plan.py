@@ -13,7 +13,7 @@ from codl.devices.drivers import select_devices
 from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.machine import DeviceInfo
+from codl.machine import DeviceInfo, Precision
 from codl.plan.steps import DeviceMemory, Plan
 from codl.plan.text import list_plan
 from codl.session import (
@@ -92,6 +92,7 @@ def plan_model(
         ratios=args.ratio,
         max_chain_length=args.max_chain,
         axes=args.axis,
+        precision=Precision(args.precision),
         predictors=predictors,
     )
     return replace(plan, model=model), infos, predictors
@@ -118,7 +119,7 @@ def _find_devices(
         info = select_devices([single])[0].info
         return [info.name], f"single:{info.name}", [info], ()
     opened = select_default_devices() if args.devices is None else select_devices(args.devices)
-    infos = [one.info for one in opened]
+    infos = [one.info.in_precision(Precision(args.precision)) for one in opened]
     planner, predictors = resolve_planner(args.planner, infos)
     return [info.name for info in infos], planner, infos, predictors
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from codl.cli.flags import add_device_flags, parse_count
+from codl.machine import Precision
 from codl.options import SessionOptions
 
 T = TypeVar("T")
@@ -33,6 +34,12 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         help="most operators in a chain (default: 8)",
     )
     parser.add_argument(
+        "--precision",
+        choices=list(Precision),
+        default=Precision.FLOAT32,
+        help="what products of GPUs with matrix units may be rounded to (default: float32)",
+    )
+    parser.add_argument(
         "--axis",
         type=_parse_list(int, "axis numbers such as 2,1,0"),
         metavar="A,B",
@@ -48,6 +55,7 @@ def session_options(args: argparse.Namespace) -> SessionOptions:
     options.ratios = args.ratio
     options.max_chain_length = args.max_chain
     options.axes = args.axis
+    options.precision = args.precision
     return options
 
 

@@ -78,7 +78,8 @@ def _describe(device: Any, *, name: str, index: int) -> DeviceInfo:
         has_fp16="cl_khr_fp16" in extensions,
         is_unified=kind is DeviceKind.CPU or bool(_ask(device, "host_unified_memory", 0)),
         generation=read_generation() if kind is DeviceKind.CPU else "",
-        has_matrix_units=driver == "nvidia" and _ask(device, "compute_capability_major_nv", 0) >= _AMPERE,
+        has_matrix_units=driver == "nvidia"
+        and int(_ask(device, "compute_capability_major_nv", 0)) >= _AMPERE,
     )
 
 

@@ -290,11 +290,11 @@ _OPENING = make_lock()
 
 @cache
 def _open(name: str, precision: Precision) -> Device:
-    opened = find_device(name)
     if precision is Precision.FLOAT32:
+        opened = find_device(name)
         return Device(opened.info, opened.cl_device)
     device = _open(name, Precision.FLOAT32)
-    return device.with_facts(precision=precision) if opened.info.has_matrix_units else device
+    return device.with_facts(precision=precision) if device.info.has_matrix_units else device
 
 
 def open_devices(names: Sequence[str], *, precision: Precision = Precision.FLOAT32) -> tuple[Device, ...]:

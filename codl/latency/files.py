@@ -24,7 +24,7 @@ from codl.latency.profile import (
     Quality,
     RowModel,
 )
-from codl.machine import DeviceInfo, DeviceKind
+from codl.machine import DeviceInfo, DeviceKind, Precision
 from codl.outputs import write_output
 
 PROFILE_FILE = "profile.json"
@@ -192,6 +192,8 @@ def _parse_info(told: Any) -> DeviceInfo:
     entries = _entries(told, "device")
     values: dict[str, Any] = {}
     for one in fields(DeviceInfo):
+        if one.type is Precision:  # profiles are measured in float32
+            continue
         where, value = f"device.{one.name}", entries.get(one.name)
         if one.default is not MISSING and entries.get(one.name, one.default) == one.default:
             continue

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from codl.errors import PlanError
+from codl.machine import Precision
 from codl.plan.kinds import PREDICTIONS, Chain, Cut, DeviceMemory, Host, Run, Step
 
 SCHEMA = 1
@@ -43,6 +44,7 @@ def read_plan(values: Any, *, known: set[str]) -> dict[str, Any]:
         "predicted_us": plan.read("predicted_us", number, None),
         "best_single_us": plan.read("best_single_us", number, None),
         "planning_ms": plan.read("planning_ms", number, None),
+        "precision": plan.read_precision("precision"),
         "memory": plan.read_all("memory", _read_memory, ()),
     }
     if problems:
@@ -72,6 +74,14 @@ class _Fields:
         elif isinstance(value, float | int) and not _is_sane(value):
             self.note(name, repr(value)[:_MOST_DIGITS], f"a number up to {_LARGEST}")
         return value
+
+    def read_precision(self, name: str) -> Precision:
+        """Return a precision; float32 where none is given."""
+        value = self.values.get(name, Precision.FLOAT32)
+        if isinstance(value, str) and value in list(Precision):
+            return Precision(value)
+        self.note(name, repr(value)[:_MOST_DIGITS], f"one of {', '.join(Precision)}")
+        return Precision.FLOAT32
 
     def read_list(self, name: str, fits: Callable[[Any], bool], expected: str, default: Any = None) -> Any:
         """Return a list, as a tuple, of what fits; nothing where it is none."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from codl.errors import PlanError
 from codl.files import read_text
+from codl.machine import Precision
 from codl.outputs import write_output
 from codl.plan.kinds import PREDICTIONS, SHARED_MEMORY, Chain, Cut, DeviceMemory, Host, Run, Step
 from codl.plan.reading import SCHEMA, read_plan
@@ -37,6 +38,8 @@ class Plan:
     predicted_us: float | None = None
     best_single_us: float | None = None
     planning_ms: float | None = None
+    precision: Precision = Precision.FLOAT32
+    """What products of GPUs may be rounded to."""
     memory: tuple[DeviceMemory, ...] = ()
     """By device; empty where it was not counted."""
     schema: int = SCHEMA

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import HostCall
+from codl.machine import Precision
 from codl.plan.residency import step_nodes
 from codl.plan.steps import Host, Plan, Run
 
@@ -30,7 +31,8 @@ def list_plan(plan: Plan, graph: Graph) -> Iterator[str]:
     """Yield one line for each node, chains in brackets, cuts where tensors are shared."""
     count = sum(isinstance(step, Host) for step in plan.steps)
     steps = f"{len(plan.steps)} steps, {count} of them on the host," if count else f"{len(plan.steps)} steps"
-    yield f"plan: {len(graph.nodes)} nodes in {steps} over {', '.join(plan.devices)}"
+    rounded = "" if plan.precision is Precision.FLOAT32 else f", products in {plan.precision}"
+    yield f"plan: {len(graph.nodes)} nodes in {steps} over {', '.join(plan.devices)}{rounded}"
     yield from _format_steps(plan, graph)
 
 

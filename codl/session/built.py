@@ -73,7 +73,9 @@ class BuiltKernels:
             with suppress(UnsupportedError):  # it may be another device's
                 chosen[key] = predictor.choose(node, graph)
         if known:
-            case = _Case(graph, predictor, open_device(predictor.info.name))
+            case = _Case(
+                graph, predictor, open_device(predictor.info.name, precision=predictor.info.precision)
+            )
             times_us = {key: case.predict_us(nodes[key], selection) for key, selection in chosen.items()}
             spare_us = _LITTLE * sum(times_us.values())
             for key, best in chosen.items():

@@ -22,7 +22,7 @@ from codl.executor.host import HostSessions
 from codl.executor.trace import EventKind, Trace
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
-from codl.machine import DeviceInfo
+from codl.machine import DeviceInfo, Precision
 from codl.plan.check import check_plan
 from codl.plan.residency import step_nodes
 from codl.plan.sharing import Arrangement, Sharing
@@ -40,13 +40,19 @@ _WARMUP = 3
 _US = 1e6
 
 
-def find_plan_predictors(names: Sequence[str]) -> tuple[Predictor, ...]:
+def find_plan_predictors(
+    names: Sequence[str], *, precision: Precision = Precision.FLOAT32
+) -> tuple[Predictor, ...]:
     """Return the predictors of those devices of this machine that have a profile.
+
+    Args:
+        names: Of devices.
+        precision: What products may be rounded to.
 
     Raises:
         ProfileError: A profile of the user's own is broken or was measured with another driver.
     """
-    return find_predictors(list(_find_infos(names).values()))
+    return find_predictors([info.in_precision(precision) for info in _find_infos(names).values()])
 
 
 def _find_infos(names: Sequence[str]) -> dict[str, DeviceInfo]:
@@ -153,7 +159,7 @@ def measure_plan(inspection: Inspection, plan: Plan, graph: Graph) -> Inspection
         DeviceError: A device does not exist, or refused.
     """
     hosts = HostSessions(graph)
-    devices = open_devices(plan.devices)
+    devices = open_devices(plan.devices, precision=plan.precision)
     databases = load_databases(device.info for device in devices)
     feeds = make_feeds(graph)
     build = partial(compile_plan, graph, plan, hosts=hosts, databases=databases)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from codl.devices.forks import make_lock
 from codl.errors import InputError, InputTypeError, ModelError, ModelTypeError, UnsupportedError, suggest
 from codl.frontend.declared import Shapes, Values, name_model
+from codl.machine import Precision
 from codl.options import SessionOptions
 from codl.session.arguments import fix_argument, is_fixed
 from codl.session.host_model import HostModel
@@ -34,7 +35,7 @@ def check_options(options: Any) -> SessionOptions:
 
     Raises:
         InputTypeError: They are something else.
-        InputError: `warm_up` is.
+        InputError: `warm_up` or `precision` is.
     """
     if options is not None and not isinstance(options, SessionOptions):
         raise InputTypeError(f"sess_options: got {type(options).__name__}, expected codl.SessionOptions")
@@ -43,6 +44,11 @@ def check_options(options: Any) -> SessionOptions:
         raise InputError(
             f"warm_up: got {found.warm_up!r}, expected one of {', '.join(_WARM_UPS)}"
             f"{suggest(str(found.warm_up), _WARM_UPS)}"
+        )
+    if found.precision not in list(Precision):
+        raise InputError(
+            f"precision: got {found.precision!r}, expected one of {', '.join(Precision)}"
+            f"{suggest(str(found.precision), Precision)}"
         )
     return found
 
@@ -214,4 +220,7 @@ class Opening:
     def _find_key(self, tier: Tier) -> str:
         """Return under which key it is kept that ONNX Runtime is faster."""
         shapes: Mapping[str, tuple[int, ...]] = tier.shapes
-        return make_verdict_key(self._digest, shapes, threads=self._options.intra_op_num_threads)
+        options = self._options
+        return make_verdict_key(
+            self._digest, shapes, threads=options.intra_op_num_threads, precision=options.precision
+        )

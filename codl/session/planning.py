@@ -14,7 +14,7 @@ from codl.frontend import load_model
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.limits import DEFAULT_LIMITS, Limits
-from codl.machine import DeviceInfo
+from codl.machine import DeviceInfo, Precision
 from codl.plan.steps import Plan
 from codl.plan.testbed import keep_testbed
 from codl.session.predictors import find_named_predictors, load_predictors
@@ -29,6 +29,7 @@ def make_plan(
     ratios: Sequence[float] | None = None,
     max_chain_length: int = 8,
     axes: Sequence[int] | None = None,
+    precision: Precision = Precision.FLOAT32,
     predictors: Sequence[Predictor] = (),
 ) -> Plan:
     """Return a plan of ``graph`` by the planner of that name.
@@ -40,6 +41,7 @@ def make_plan(
         ratios: Share of each device, for `even`.
         max_chain_length: Most operators in a chain.
         axes: Axes to cut along; in order of preference for `even`.
+        precision: What products may be rounded to, as the facts of ``predictors`` have it.
         predictors: What is known of the devices; a plan of theirs carries predictions.
 
     Raises:
@@ -52,6 +54,7 @@ def make_plan(
         ratios=None if ratios is None else tuple(ratios),
         max_chain_length=max_chain_length,
         axes=None if axes is None else tuple(axes),
+        precision=precision,
         predictors=tuple(predictors),
     )
     return request.make(graph, most=1)[0]

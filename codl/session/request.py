@@ -14,6 +14,7 @@ from codl.devices.memory import arrange
 from codl.errors import PlanError, ProfileError, suggest
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
+from codl.machine import Precision
 from codl.partitioner.even import plan_even
 from codl.partitioner.planner import METHODS, Planner
 from codl.plan.single import plan_single
@@ -36,6 +37,8 @@ class PlanRequest:
     ratios: tuple[float, ...] | None = None
     axes: tuple[int, ...] | None = None
     max_chain_length: int = 8
+    precision: Precision = Precision.FLOAT32
+    """What products may be rounded to, as the facts of ``predictors`` have it."""
     predictors: tuple[Predictor, ...] = ()
     """What is known of the devices."""
     databases: Databases = field(default_factory=dict)
@@ -58,6 +61,7 @@ class PlanRequest:
             "ratios": self.ratios,
             "axes": self.axes,
             "max_chain_length": self.max_chain_length,
+            "precision": self.precision,
             "profiles": [predictor.profile.fingerprint for predictor in self.predictors],
             "facts": [asdict(info) for info in infos],
             "kernels": {one.info.name: one.database.tell() for one in self.predictors},
@@ -93,7 +97,7 @@ class PlanRequest:
         else:
             found = [predict_plan(self._plan_unprofiled(graph), graph, self.predictors)]
         taken_ms = (time.perf_counter() - start) * 1e3
-        return [replace(plan, planning_ms=taken_ms) for plan in found]
+        return [replace(plan, planning_ms=taken_ms, precision=self.precision) for plan in found]
 
     def _plan_unprofiled(self, graph: Graph) -> Plan:
         if self.planner == "even":

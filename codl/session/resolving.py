@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from codl.devices.drivers import select_devices
 from codl.errors import DeviceError
 from codl.latency.predictor import Predictor
-from codl.machine import DeviceInfo
+from codl.machine import DeviceInfo, Precision
 from codl.options import SessionOptions
 from codl.plan.steps import Plan
 from codl.plan.testbed import find_other_testbed
@@ -66,14 +67,17 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
             _check_names(given, [one.info for one in opened])
             if told := find_other_testbed(given, {one.info.name: one.info for one in opened}):
                 _LOG.warning("%s", told)
-        return PlanRequest(devices=given.devices, plan=given)
+        if options.precision != Precision.FLOAT32:
+            given = replace(given, precision=Precision(options.precision))
+        return PlanRequest(devices=given.devices, plan=given, precision=given.precision)
+    precision = Precision(options.precision)
     chosen = select_default_devices() if options.devices is None else select_devices(options.devices)
-    infos = [opened.info for opened in chosen]
+    infos = [opened.info.in_precision(precision) for opened in chosen]
     names = tuple(info.name for info in infos)
     planner, predictors = resolve_planner(options.planner, infos)
     if planner.startswith("single:"):
         wanted = select_devices([planner.partition(":")[2]])[0].info.name
-        return PlanRequest(devices=(wanted,), planner=f"single:{wanted}")
+        return PlanRequest(devices=(wanted,), planner=f"single:{wanted}", precision=precision)
     if options.devices is None and planner == "even":
         raise DeviceError("planner 'even' divides work without knowing speeds: name the devices it may use")
     return PlanRequest(
@@ -82,5 +86,6 @@ def resolve_request(options: SessionOptions) -> PlanRequest:
         ratios=None if options.ratios is None else tuple(options.ratios),
         axes=None if options.axes is None else tuple(options.axes),
         max_chain_length=options.max_chain_length,
+        precision=precision,
         predictors=predictors,
     )

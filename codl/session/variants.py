@@ -110,7 +110,7 @@ def compile_variant(
             shared=None if shared is None else shared.weights,
             most_bytes=most_bytes,
         )
-    devices = open_devices(plan.devices)
+    devices = open_devices(plan.devices, precision=plan.precision)
     if is_profiled:
         devices = tuple(device.with_profiling() for device in devices)
     names = [argument.name for argument in model.outputs]

@@ -19,15 +19,18 @@ _VALID_SECONDS = 7 * 24 * 3600.0
 """After which it is tried again: the machine may have been busy."""
 
 
-def make_verdict_key(digest: str, shapes: Mapping[str, Sequence[int]], *, threads: int) -> str:
-    """Return what tells a verdict from all others: model, shapes, threads, machine and versions.
+def make_verdict_key(
+    digest: str, shapes: Mapping[str, Sequence[int]], *, threads: int, precision: str
+) -> str:
+    """Return what tells a verdict from all others: model, shapes, options, machine and versions.
 
     Args:
         digest: Of the model.
         shapes: Of its inputs.
         threads: Of ONNX Runtime, as the session's options have them.
+        precision: Of the session's options.
     """
-    facts = [digest, {name: [*shape] for name, shape in shapes.items()}, threads]
+    facts = [digest, {name: [*shape] for name, shape in shapes.items()}, threads, precision]
     versions = [VERSION, onnxruntime.__version__]
     return hashlib.sha256(json.dumps([facts, describe_host(), versions]).encode()).hexdigest()
 

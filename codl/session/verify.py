@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -64,17 +64,20 @@ def find_fastest(
     Raises:
         DeviceError: A device refused.
     """
-    devices = plans[0].devices
+    devices, precision = plans[0].devices, plans[0].precision
     candidates = _drop_equal(plans)[:_MOST_PLANS]
     if len(devices) > 1:
-        singles = [plan_single(graph, device=name, devices=(name,)) for name in devices]
+        singles = [
+            replace(plan_single(graph, device=name, devices=(name,)), precision=precision) for name in devices
+        ]
         candidates = [one for one in candidates if find_lone_device(one) is None] + singles
     is_measurable = all(is_tensor_type(graph.tensors[name].type) for name in graph.inputs)
     if len(candidates) == 1 or not is_measurable:
         return plans[0]
-    infos = [device.info for device in open_devices(devices)]
+    infos = [device.info for device in open_devices(devices, precision=precision)]
     told = {
         "candidates": [[plan.devices, plan.profiles, plan.to_json()["steps"]] for plan in candidates],
+        "precision": precision,
         "devices": [asdict(info) for info in infos],
         "kernels": {name: database.tell() for name, database in databases.items()},
         "sharing": os.environ.get("CODL_SHARING", ""),
@@ -124,7 +127,7 @@ def _measure_fastest(
     most_bytes: int,
 ) -> Plan:
     build = partial(compile_plan, weights=weights, hosts=hosts, databases=databases, most_bytes=most_bytes)
-    executables = [build(graph, c, open_devices(c.devices)) for c in candidates]
+    executables = [build(graph, c, open_devices(c.devices, precision=c.precision)) for c in candidates]
     inputs = [graph.tensors[name] for name in graph.inputs]
     feeds = {tensor.name: np.zeros(tensor.shape, find_dtype(tensor.type)) for tensor in inputs}
     rows = [time_call(partial(executable.run, feeds)) for executable in executables]

@@ -15,11 +15,14 @@ from codl.errors import DeviceError
 from codl.executor.compile import compile_plan
 from codl.executor.images import describe_work
 from codl.executor.placement import list_as_given
+from codl.machine import Precision
 from codl.plan.schedule import make_schedule
 from codl.plan.single import plan_single
 from tests.exactness import Case
 from tests.executor import encoders
 from tests.kernels.groups import as_gpu
+from tests.oracle import relative_error
+from tests.random_plans import draw_plan
 from tools.networks import build
 
 SIZES = {"mobilenet_v2": 64, "resnet50": 64}
@@ -96,6 +99,26 @@ def test_more_groups_keep_the_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch)
     together = compile_plan(case.plain_graph, plan, [gpu]).run(case.feeds)
     for name, value in alone.items():
         np.testing.assert_array_equal(value.view(np.uint32), together[name].view(np.uint32))
+
+
+@pytest.mark.parametrize("precision", [Precision.TF32, Precision.FLOAT16])
+@pytest.mark.parametrize("network", ["resnet50", "vit"])
+def test_rounded_products_keep_their_bits_under_random_plans(
+    gpu: Device, network: str, precision: Precision
+) -> None:
+    case = load(network)
+    first = as_gpu(gpu, precision=precision).with_facts(name="first-gpu")
+    second = first.with_facts(name="second-gpu")
+    plain = compile_plan(case.plain_graph, plan_single(case.plain_graph, device=gpu.info.name), [gpu])
+    alone = compile_plan(case.plain_graph, plan_single(case.plain_graph, device="first-gpu"), [first])
+    assert alone.launch_count == 1
+    expected, exact = alone.run(case.feeds), plain.run(case.feeds)
+    for seed in range(2):
+        plan = draw_plan(case.plain_graph, ("first-gpu", "second-gpu"), np.random.default_rng(seed))
+        shared = compile_plan(case.plain_graph, plan, [first, second]).run(case.feeds)
+        for name, value in expected.items():
+            np.testing.assert_array_equal(value.view(np.uint32), shared[name].view(np.uint32))
+            assert 1e-6 < relative_error(value, exact[name]) < 1e-2
 
 
 def test_a_number_of_groups_is_asked_for(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:

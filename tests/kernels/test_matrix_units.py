@@ -1,12 +1,11 @@
 """Products whose factors are rounded to tf32 or float16, on every device: tiles, parts, edges, cuts.
 
-Where a device has no matrix units their work-items exchange factors (kernels/walk/matrix_units.h). The
-judge is ONNX Runtime's result of rounded factors, so that only the order of sums differs.
+On devices without matrix units work-items exchange factors (kernels/walk/matrix_units.h). The judge is ONNX
+Runtime's result of rounded factors, so that only the order of sums differs.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from codl.catalog.groups import choose_products
 from codl.catalog.rows import conv2d_tile, matmul_tile
 from codl.catalog.spec import Implementation, Selection
 from codl.devices.opencl import Device
-from codl.ir.graph import FloatArray
+from codl.ir.graph import FloatArray, Shape
 from codl.ir.regions import Region
 from codl.machine import Precision
 from tests.kernels import test_conv2d, test_matmul
@@ -103,7 +102,9 @@ def test_products_of_computed_operands(
 
 @EACH_PRECISION
 @pytest.mark.parametrize("shapes", MANY_ROWS.values(), ids=MANY_ROWS)
-def test_products_with_a_constant_matrix(device: Device, shapes: Any, precision: Precision) -> None:
+def test_products_with_a_constant_matrix(
+    device: Device, shapes: tuple[Shape, Shape], precision: Precision
+) -> None:
     gpu = as_gpu(device, precision=precision)
     graph, feeds, reference = test_matmul.build(
         *shapes, constant=True, bias=True, round_factors=ROUNDING[precision]

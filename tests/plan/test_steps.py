@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from codl.errors import PlanError
+from codl.machine import Precision
 from codl.partitioner.even import plan_even
 from codl.plan.single import plan_single
 from codl.plan.steps import Chain, DeviceMemory, Host, Plan, Run
@@ -26,6 +27,13 @@ def test_plan_survives_json_unchanged(length: int, tmp_path: Path) -> None:
 def test_plan_is_shown_in_a_line() -> None:
     assert repr(SINGLE) == "<Plan by 'single:left': 4 steps over left>"
     assert repr(replace(SINGLE, predicted_us=1234.5)).endswith("over left, 1.234 ms predicted>")
+
+
+def test_precision_survives_json_and_is_float32_where_none_is_given() -> None:
+    values = replace(SINGLE, precision=Precision.TF32).to_json()
+    assert Plan.from_json(json.loads(json.dumps(values))).precision is Precision.TF32
+    del values["precision"]
+    assert Plan.from_json(values).precision is Precision.FLOAT32
 
 
 def test_single_device_plan_survives_json_unchanged() -> None:
@@ -52,6 +60,7 @@ def test_single_device_plan_survives_json_unchanged() -> None:
         ({"memory": {}}, "memory"),
         ({"steps": [{"kind": "host", "nodes": "top"}]}, "nodes"),
         ({"steps": [{"kind": "host", "nodes": ["top"], "device": "left"}]}, "device"),
+        ({"precision": "tf16"}, "precision"),
         ({"surprise": 1}, "surprise"),
     ],
 )

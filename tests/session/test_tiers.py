@@ -269,6 +269,23 @@ def test_unknown_ways_to_warm_up_are_an_input_error() -> None:
         codl.InferenceSession(conv_model(), codl.SessionOptions(warm_up="blok"))
 
 
+def test_unknown_precisions_are_an_input_error() -> None:
+    with pytest.raises(codl.InputError, match=r"precision: got 'tf16'.*tf32"):
+        codl.InferenceSession(conv_model(), codl.SessionOptions(precision="tf16"))
+
+
+@pytest.mark.parametrize("precision", ["tf32", "float16"])
+def test_devices_without_matrix_units_compute_in_float32(precision: str) -> None:
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 3, 16, 16), np.float32)}
+    options = codl.SessionOptions(warm_up="block", devices=["pocl-cpu"], planner="single:pocl-cpu")
+    with codl.InferenceSession(conv_model(), options) as session:
+        expected = session.run(None, feeds)[0]
+    options.precision = precision
+    with codl.InferenceSession(conv_model(), options) as session:
+        assert session.plan.precision == precision
+        np.testing.assert_array_equal(session.run(None, feeds)[0], expected)
+
+
 @pytest.mark.parametrize("batch", [2, "n"])
 def test_feeds_like_the_last_ones_are_checked_all_the_same(batch: int | str) -> None:
     model = conv_model(batch)

@@ -96,8 +96,8 @@ def test_other_network_is_measured(measured: list[str]) -> None:
 def test_other_driver_is_measured(measured: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     open_verified()
 
-    def open_newer(names: Sequence[str]) -> tuple[Device, ...]:
-        return tuple(device.with_facts(driver_version="newer") for device in open_devices(names))
+    def open_newer(names: Sequence[str], **options: Any) -> tuple[Device, ...]:
+        return tuple(device.with_facts(driver_version="newer") for device in open_devices(names, **options))
 
     monkeypatch.setattr(verify, "open_devices", open_newer)
     open_verified()
