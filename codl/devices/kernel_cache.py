@@ -6,15 +6,14 @@ binary blindly (PoCL runs one with a flipped bit and ends the process on a trunc
 user can write.
 
 Programs are stored after their first launch, so that what a driver compiles for a work-group size is inside.
-`pocl` keeps such functions below POCL_CACHE_DIR too, which codl moves with its own cache, but a program that
-it finds there still costs it 30 ms, most of them for reading its library of built-in functions; from a binary
-it takes 3 ms. `oclgrind` interprets: its binary is LLVM code that saves next to nothing.
+`pocl` keeps what it compiled below POCL_CACHE_DIR, which codl moves with its own cache; to hand out a binary it
+compiles every kernel again, for grids of any size, which takes as long as the first time. `oclgrind` interprets:
+its binary is LLVM code that saves next to nothing.
 
 Source:
     ResNet-50 on two cores of an Emerald Rapids, 15 programs. PoCL 3.1: from source 13 s, from its own cache
-    0.57 s, from binaries 0.045 s; reading binaries out takes another 12 s once, as PoCL then compiles every
-    kernel for grids of any size. Intel's runtime: from source 18 s, from binaries 0.02 s, reading them out
-    0.001 s.
+    0.57 s, from binaries 0.045 s, whose reading out takes another 12 s once. Intel's runtime: from source 18 s,
+    from binaries 0.02 s, reading them out 0.001 s.
 """
 
 import hashlib
@@ -32,8 +31,7 @@ from codl.devices.probe import build_quietly
 from codl.errors import CacheError
 from codl.machine import DeviceInfo
 
-_INTERPRETERS = frozenset({"oclgrind"})
-_COMPILES_AGAIN = frozenset({"pocl"})
+_WITHOUT_BINARIES = frozenset({"oclgrind", "pocl"})
 _BINARY = "binary"
 
 
@@ -43,9 +41,7 @@ class KernelCache:
     def __init__(self, info: DeviceInfo, cl_device: Any) -> None:
         self._info = info
         self._cl_device = cl_device
-        self._is_used = info.driver not in _INTERPRETERS
-        self.is_quick = info.driver not in _COMPILES_AGAIN
-        """Whether the driver hands out binaries as they are."""
+        self._is_used = info.driver not in _WITHOUT_BINARIES
 
     def has(self, *, text: str, options: str) -> bool:
         """Return whether there is a binary of a source."""

@@ -148,14 +148,8 @@ class Device:
             kernel.set_scalar_arg_dtypes([type(arg) if isinstance(arg, np.generic) else None for arg in args])
             kernel.set_args(*args)
 
-    def store_programs(self, *, only_quickly: bool = False) -> None:
-        """Keep what was built since the last call for later processes; call it after a first launch of it.
-
-        Args:
-            only_quickly: Skip drivers that compile again to hand out a binary.
-        """
-        if only_quickly and not self._kernel_cache.is_quick:
-            return
+    def store_programs(self) -> None:
+        """Keep what was built since the last call for later processes; call it after a first launch of it."""
         with self._lock:
             unstored = tuple(self._unstored)
             self._unstored.clear()

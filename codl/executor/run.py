@@ -38,7 +38,7 @@ class Executable:
         weight_bytes: Mapping[str, int],
         constant_bytes: Mapping[int, int],
         pieces: tuple[Piece, ...],
-        after_first: Callable[..., None],
+        after_first: Callable[[], None],
         signals: Signals | None = None,
     ) -> None:
         self.graph, self.plan, self.devices = graph, plan, tuple(devices)
@@ -67,7 +67,7 @@ class Executable:
         self._held, self._launches = held, launches
         self._signals = signals
         self._turn: AbstractContextManager[object] = nullcontext() if signals is None else signals.turn
-        self._after_first: Callable[..., None] | None = after_first
+        self._after_first: Callable[[], None] | None = after_first
         self._needed: tuple[str, ...] = self.plan.devices if launches else ()
         keep_in_children(self)
 
@@ -137,16 +137,6 @@ class Executable:
         for call in self._closing:
             call()
         return outputs
-
-    def warm_up(self, feeds: Mapping[str, Any]) -> None:
-        """Run once, and store the programs whose binaries drivers hand out as they are.
-
-        Other drivers compile a program again to hand out its binary, which must not delay runs.
-        """
-        keep, self._after_first = self._after_first, None
-        self.run(feeds)
-        if keep is not None:
-            keep(only_quickly=True)
 
     def _keep_what_was_made(self) -> None:
         """Store what the first run made the drivers compile; a later one does nothing."""

@@ -197,14 +197,8 @@ class Weights:
         return storage
 
 
-def keep_for_later(devices: Sequence[Device], weights: Weights, *, only_quickly: bool = False) -> None:
-    """Store programs and packed constants for later processes; drivers have compiled all of them by now.
-
-    Args:
-        devices: Whose programs.
-        weights: The constants.
-        only_quickly: As in `Device.store_programs`.
-    """
+def keep_for_later(devices: Sequence[Device], weights: Weights) -> None:
+    """Store programs and packed constants for later processes; drivers have compiled all of them by now."""
     for device in devices:
-        device.store_programs(only_quickly=only_quickly)
+        device.store_programs()
     weights.store()

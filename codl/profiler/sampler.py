@@ -139,7 +139,7 @@ class Sampler:
             self._admit(cases, entries)
             if not entries:
                 return
-            self._device.store_programs(only_quickly=True)
+            self._device.store_programs()
             turns = [entries[place] for place in rng.permutation(len(entries))]
             self._play_round(sorted(turns, key=lambda entry: count_walk(entry.memory_bytes)))
             done = [entry for entry in entries if _is_done(entry)]

@@ -59,7 +59,7 @@ class Variant:
         if all(is_tensor_type(tensor.type) for tensor in inputs):
             with suppress(HostError):  # a step of the host that cannot compute with zeros
                 zeros = {one.name: np.zeros(one.shape, find_dtype(one.type)) for one in inputs}
-                self.executable.warm_up(zeros)
+                self.executable.run(zeros)
 
     def _rename(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: values[tensor] for name, tensor in self.tensors.items()}

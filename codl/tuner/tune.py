@@ -192,7 +192,7 @@ class _Tuner:
         self._open_bench().count_win(entry.implementation, entry.parameters)
         self._log.note("result", {"entry": entry_to_json(entry), "rows": rows})
         self._entries[shape.key] = entry
-        self._device.store_programs(only_quickly=True)
+        self._device.store_programs()
         database = KernelDatabase(entries=self._entries)
         write_database(self._path, database, self._device.info, self._session.rows)
         return entry

@@ -26,7 +26,11 @@ from tests.random_plans import draw_plan
 from tools.networks import build
 
 SIZES = {"mobilenet_v2": 64, "resnet50": 64}
-NETWORKS = (*SIZES, *encoders.NETWORKS)
+NETWORKS = (
+    pytest.param("mobilenet_v2", marks=pytest.mark.heavy),
+    "resnet50",
+    *encoders.NETWORKS,
+)
 
 
 @cache
@@ -79,7 +83,7 @@ def test_one_launch_has_the_bits_of_many(gpu: Device, network: str, monkeypatch:
 
 
 def test_an_image_lies_as_it_is_given_where_one_device_computes(gpu: Device) -> None:
-    case = load("mobilenet_v2")
+    case = load("resnet50")
     cpu = open_device("pocl-cpu")
     for device, expected in ((gpu, {"input"}), (cpu, set())):
         arrangement = arrange([device.info])
@@ -88,8 +92,9 @@ def test_an_image_lies_as_it_is_given_where_one_device_computes(gpu: Device) -> 
         assert list_as_given(case.graph, work, arrangement) == expected
 
 
+@pytest.mark.heavy  # groups wait for cores that other tests have
 def test_more_groups_keep_the_bits(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = load("mobilenet_v2")
+    case = load("resnet50")
     plan = plan_single(case.plain_graph, device=gpu.info.name)
     alone = compile_plan(case.plain_graph, plan, [gpu]).run(case.feeds)
     monkeypatch.setenv(WALK_VARIABLE, "2")
@@ -128,7 +133,7 @@ def test_a_number_of_groups_is_asked_for(gpu: Device, monkeypatch: pytest.Monkey
 
 
 def test_a_trace_names_all_nodes_of_a_walk(gpu: Device) -> None:
-    case = load("mobilenet_v2")
+    case = load("resnet50")
     plan = plan_single(case.plain_graph, device=gpu.info.name)
     executable = compile_plan(case.plain_graph, plan, [gpu.with_profiling()])
     _, trace = executable.run_traced(case.feeds)
@@ -138,7 +143,7 @@ def test_a_trace_names_all_nodes_of_a_walk(gpu: Device) -> None:
 
 
 def test_a_group_that_waits_in_vain_is_an_error(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = load("mobilenet_v2")
+    case = load("resnet50")
     executable = compile_plan(case.plain_graph, plan_single(case.plain_graph, device=gpu.info.name), [gpu])
     expected = executable.run(case.feeds)
     walker = find_walker(gpu)

@@ -161,7 +161,7 @@ def test_many_channels_stay_accurate(device: Device, tile: int, parts: int) -> N
     assert relative_error(value, reference) <= OPERATOR_TOLERANCE
 
 
-@pytest.mark.parametrize("groups", ["1", "2"])
+@pytest.mark.parametrize("groups", ["1", pytest.param("2", marks=pytest.mark.heavy)])
 def test_walks_have_the_bits_of_launches(
     device: Device, groups: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
