@@ -6,14 +6,14 @@ binary blindly (PoCL runs one with a flipped bit and ends the process on a trunc
 user can write.
 
 Programs are stored after their first launch, so that what a driver compiles for a work-group size is inside.
-`pocl` keeps what it compiled below POCL_CACHE_DIR, which codl moves with its own cache; to hand out a binary it
-compiles every kernel again, for grids of any size, which takes as long as the first time. `oclgrind` interprets:
-its binary is LLVM code that saves next to nothing.
+`pocl` keeps what it compiled below POCL_CACHE_DIR, which codl moves with its own cache; to hand out a binary
+it compiles every kernel again, for grids of any size, which takes as long as the first time. `oclgrind`
+interprets: its binary is LLVM code that saves next to nothing.
 
 Source:
     ResNet-50 on two cores of an Emerald Rapids, 15 programs. PoCL 3.1: from source 13 s, from its own cache
-    0.57 s, from binaries 0.045 s, whose reading out takes another 12 s once. Intel's runtime: from source 18 s,
-    from binaries 0.02 s, reading them out 0.001 s.
+    0.57 s, from binaries 0.045 s, whose reading out takes another 12 s once. Intel's runtime: from source
+    18 s, from binaries 0.02 s, reading them out 0.001 s.
 """
 
 import hashlib
