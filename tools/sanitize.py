@@ -28,6 +28,7 @@ NO_TESTS = 5
 SETTINGS = {
     "CODL_TEST_DEVICES": "oclgrind-gpu",
     "OCLGRIND_DATA_RACES": "1",
+    "OCLGRIND_LOCAL_MEM_SIZE": "65536",  # as GPUs have it
     "OCLGRIND_BUILD_OPTIONS": "-O0",  # the optimiser's `freeze` stops the check for uninitialised values
 }
 
