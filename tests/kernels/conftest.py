@@ -15,8 +15,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def device(request: pytest.FixtureRequest) -> Device:
-    """One OpenCL device, opened; Oclgrind's, a GPU, is taken for one too small for groups: all rows run there."""
+    """One OpenCL device, opened."""
     opened = open_device(request.param)
+    # It is a GPU: as one too small for groups it runs all rows.
     return opened.with_facts(local_memory_bytes=1 << 15) if opened.info.driver == "oclgrind" else opened
 
 
