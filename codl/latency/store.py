@@ -113,7 +113,9 @@ def take_part(profile: DeviceProfile, units: int) -> DeviceProfile:
     return replace(borrow(profile, part, taken), neighbours=profile.neighbours)
 
 
-def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float]) -> DeviceProfile:
+def borrow(
+    profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, float], *, start_us: float = 0.0
+) -> DeviceProfile:
     """Return a profile for a device, scaled by the times of the reference kernels on it.
 
     The compute-bound reference has a fixed size for each compute unit, the memory-bound one in all.
@@ -122,6 +124,7 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
         profile: Of a device of the same driver and kind.
         info: The device.
         reference_us: Times of the two reference kernels on it, in us.
+        start_us: What a launch takes on it beyond the profile's, whatever its work.
 
     Raises:
         ProfileError: A reference is missing on either side.
@@ -138,7 +141,7 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
         repeatability_pm10=None,
         reference_us=dict(reference_us),
         bandwidth_bytes_per_us=profile.bandwidth_bytes_per_us / stream,
-        launch_us=profile.launch_us * compute,
+        launch_us=profile.launch_us * compute + start_us,
         wait_us=profile.wait_us * compute,
         rows={
             name: replace(row, model=_scale(row.model, compute, memory), flop_us=row.flop_us * compute)
@@ -150,15 +153,19 @@ def borrow(profile: DeviceProfile, info: DeviceInfo, reference_us: Mapping[str, 
 
 
 def estimate(
-    info: DeviceInfo, reference_us: Mapping[str, float], *, bandwidth_bytes_per_us: float
+    info: DeviceInfo,
+    reference_us: Mapping[str, float],
+    *,
+    bandwidth_bytes_per_us: float,
+    start_us: float = 0.0,
 ) -> DeviceProfile:
-    """Return a profile of a device of which only the reference kernels were measured."""
+    """Return a profile of a device of which only the reference kernels and a launch's start were measured."""
     return DeviceProfile(
         info=info,
         origin=Origin.ESTIMATED,
         reference_us=dict(reference_us),
         bandwidth_bytes_per_us=bandwidth_bytes_per_us,
-        launch_us=_LAUNCH_US[info.kind],
+        launch_us=_LAUNCH_US[info.kind] + start_us,
         wait_us=2 * _LAUNCH_US[info.kind],
     )
 

@@ -22,7 +22,7 @@ from codl.latency.store import borrow, estimate, find_profile, find_shipped, use
 from codl.machine import DeviceInfo, DeviceKind
 from codl.outputs import write_output
 from codl.profiler.pairs import measure_neighbours
-from codl.profiler.sampler import STREAM_BYTES, measure_references
+from codl.profiler.sampler import STREAM_BYTES, Readings, measure_references
 
 _LOG = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -59,19 +59,21 @@ def find_profiles(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
 
 def _borrow(infos: Sequence[DeviceInfo]) -> dict[str, DeviceProfile]:
     """Return by name the profiles of devices that have none of their own."""
-    reference_us = _recall_references(infos)
+    readings = _recall_readings(infos)
     shipped = {info.name: profile for info in infos if (profile := find_shipped(info)) is not None}
     found = {}
     for info in infos:
-        taken, profile = reference_us[info.name], shipped.get(info.name)
+        taken, start_us = readings[info.name].reference_us, readings[info.name].start_us
+        profile = shipped.get(info.name)
         if profile is None:
-            found[info.name] = estimate(info, taken, bandwidth_bytes_per_us=STREAM_BYTES / taken[MEMORY])
+            bandwidth = STREAM_BYTES / taken[MEMORY]
+            found[info.name] = estimate(info, taken, bandwidth_bytes_per_us=bandwidth, start_us=start_us)
             continue
         alike = [one.name for one in infos if one.name in shipped and _share_processor(one, info)]
         for kind in profile.reference_us.keys() & taken.keys():
-            slower = [reference_us[name][kind] / shipped[name].reference_us[kind] for name in alike]
+            slower = [readings[name].reference_us[kind] / shipped[name].reference_us[kind] for name in alike]
             taken = {**taken, kind: profile.reference_us[kind] * geometric_mean(slower)}
-        found[info.name] = borrow(profile, info, taken)
+        found[info.name] = borrow(profile, info, taken, start_us=start_us)
     return found
 
 
@@ -88,16 +90,17 @@ def _share_processor(one: DeviceInfo, other: DeviceInfo) -> bool:
     return one == other or (one.kind is other.kind is DeviceKind.CPU and one.units == other.units)
 
 
-def _recall_references(infos: Sequence[DeviceInfo]) -> dict[str, dict[str, float]]:
-    """Return by name the times of the two reference kernels on each device, in us; measured once, then kept.
+def _recall_readings(infos: Sequence[DeviceInfo]) -> dict[str, Readings]:
+    """Return by name what the reference kernels take on each device; measured once, then kept.
 
     Devices that are measured take turns, so that other programs disturb all of them alike.
     """
 
-    def read(told: Mapping[str, Any]) -> dict[str, float]:
-        return {name: read_number(value, name, least=1e-6) for name, value in told["reference_us"].items()}
+    def read(told: Mapping[str, Any]) -> Readings:
+        taken = {name: read_number(value, name, least=1e-6) for name, value in told["reference_us"].items()}
+        return Readings(taken, read_number(told["start_us"], "start_us"))
 
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, Readings] = {}
     for info in infos:
         if (kept := _recall(info, _REFERENCES_FILE, _tell_device(info), read)) is not None:
             found[info.name] = kept
@@ -109,9 +112,9 @@ def _recall_references(infos: Sequence[DeviceInfo]) -> dict[str, dict[str, float
         )
         _LOG.warning(text, info.name, info.name)
     measured = measure_references([open_device(info.name) for info in unknown]) if unknown else []
-    for info, reference_us in zip(unknown, measured, strict=True):
-        _keep(info, _REFERENCES_FILE, {**_tell_device(info), "reference_us": reference_us})
-        found[info.name] = reference_us
+    for info, readings in zip(unknown, measured, strict=True):
+        _keep(info, _REFERENCES_FILE, {**_tell_device(info), **asdict(readings)})
+        found[info.name] = readings
     return found
 
 

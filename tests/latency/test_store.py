@@ -192,13 +192,13 @@ def test_of_several_profiles_of_a_name_that_for_the_widest_vectors_counts(shippe
 def test_borrowed_profile_is_scaled_by_the_references() -> None:
     relative = make_profile(replace(INFO, device_name="another"))
 
-    borrowed = borrow(relative, INFO, QUICK)
+    borrowed = borrow(relative, INFO, QUICK, start_us=4.0)
 
     assert borrowed.origin is Origin.BORROWED
     assert borrowed.key == DeviceKey.of(INFO)
     assert borrowed.reference_us == QUICK
     assert borrowed.bandwidth_bytes_per_us == relative.bandwidth_bytes_per_us / 2
-    assert borrowed.launch_us == relative.launch_us / 2
+    assert borrowed.launch_us == relative.launch_us / 2 + 4
     assert borrowed.neighbours == {}
     row, old = borrowed.rows[ROW], relative.rows[ROW]
     assert (row.digest, row.quality, row.flop_us) == (old.digest, old.quality, old.flop_us / 2)

@@ -17,10 +17,10 @@ from codl.latency.store import borrow, shipped_path, user_path
 from codl.machine import DeviceKind
 from codl.profiler import first_use
 from codl.profiler.first_use import find_profiles
-from codl.profiler.sampler import STREAM_BYTES
+from codl.profiler.sampler import STREAM_BYTES, Readings
 from tests.latency.profiles import make_profile
 
-QUICK = {"compute": 500.0, "memory": 4000.0}
+QUICK, START_US = {"compute": 500.0, "memory": 4000.0}, 3.0
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let reference kernels take what they take at no device; return the devices that were asked."""
     asked: list[str] = []
 
-    def measure(devices: Sequence[Device]) -> list[dict[str, float]]:
+    def measure(devices: Sequence[Device]) -> list[Readings]:
         asked.extend(device.info.name for device in devices)
-        return [dict(QUICK) for _ in devices]
+        return [Readings(QUICK, START_US) for _ in devices]
 
     monkeypatch.setattr(first_use, "measure_references", measure)
     return asked
@@ -72,7 +72,7 @@ def test_shipped_profile_is_scaled_by_what_references_take(
     profile = find_one(device)
 
     assert profile.origin is Origin.BORROWED
-    assert profile == borrow(relative, device.info, QUICK)
+    assert profile == borrow(relative, device.info, QUICK, start_us=START_US)
     assert find_one(device) == profile
     assert measured == [device.info.name]
 
@@ -88,7 +88,7 @@ def test_cpu_drivers_are_scaled_alike(
     for info in infos:
         save_profile(make_profile(info), shipped_path(info))
     usual = make_profile(infos[0]).reference_us
-    readings = [{kind: us * factor for kind, us in usual.items()} for factor in (2.0, 4.5)]
+    readings = [Readings({kind: us * factor for kind, us in usual.items()}, 0.0) for factor in (2.0, 4.5)]
     monkeypatch.setattr(first_use, "measure_references", lambda devices: readings)
 
     found = find_profiles(infos)
@@ -140,6 +140,7 @@ def test_own_profile_that_is_broken_is_an_error(device: Device, relative: Device
         ("reference_us", {"compute": -1}),
         ("reference_us", {"compute": "1"}),
         ("reference_us", []),
+        ("start_us", -1),
         ("device", {"driver": "another"}),
     ],
 )

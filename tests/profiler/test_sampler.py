@@ -1,12 +1,15 @@
 """Cases and references measured in turn, for real."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
 from codl.devices.opencl import Device
 from codl.devices.script import Played
+from codl.machine import DeviceKind
+from codl.profiler import sampler as sampling
 from codl.profiler.case import Case
 from codl.profiler.sampler import LEAST_ROUNDS, Sampler, measure_references
 from codl.profiler.scripts import measure_scripts
@@ -36,9 +39,21 @@ def test_every_case_is_measured(sampler: Sampler, device: Device) -> None:
 
 
 def test_references_are_known_with_and_without_cases(sampler: Sampler, device: Device) -> None:
-    for found in (sampler.find_references_us(), *measure_references([device, device])):
+    readings = measure_references([device, device])
+    for found in (sampler.find_references_us(), *(one.reference_us for one in readings)):
         assert set(found) == {"compute", "memory"}
         assert min(found.values()) > 0
+    assert all(0 <= one.start_us < 1e4 for one in readings)
+
+
+def test_work_and_start_of_a_kernel_are_told_apart(device: Device) -> None:
+    cpu = replace(device.info, kind=DeviceKind.CPU)
+    rounds = [{"compute": 90e-6, "memory": 1e-3, "twice": 130e-6}] * 4
+    disturbed = [{"compute": 900e-6, "memory": 1e-3, "twice": 900e-6}]
+    found = sampling._summarise(rounds + disturbed, cpu)
+    assert found.start_us == pytest.approx(50)
+    assert found.reference_us == pytest.approx({"compute": 202, "memory": 1000})
+    assert sampling._summarise(rounds, replace(cpu, kind=DeviceKind.GPU)).start_us == 0
 
 
 def test_scripts_take_what_undisturbed_rounds_take() -> None:

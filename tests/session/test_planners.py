@@ -19,6 +19,7 @@ from codl.partitioner.planner import Planner
 from codl.partitioner.search import Method
 from codl.plan.steps import Chain, Plan
 from codl.profiler import first_use
+from codl.profiler.sampler import Readings
 from codl.session import predictors as session_predictors
 from tests.exactness import DEVICES
 from tests.frontend.onnx_models import make_model, node
@@ -136,7 +137,9 @@ def _first_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CODL_SHARING", raising=False)
     monkeypatch.setattr(store, "profiles_dir", lambda: tmp_path / "shipped")
     taken = {"compute": 1000.0, "memory": 2000.0}
-    monkeypatch.setattr(first_use, "measure_references", lambda devices: [taken for _ in devices])
+    monkeypatch.setattr(
+        first_use, "measure_references", lambda devices: [Readings(taken, 0.0) for _ in devices]
+    )
     monkeypatch.setattr(first_use, "_recall_neighbours", lambda one, other: (NEIGHBOUR, NEIGHBOUR))
 
 
