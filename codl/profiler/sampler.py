@@ -42,9 +42,9 @@ _PARTS, _LEAST_PARTS = 64, 8
 """Parts of that work, each taken by the next free core: in all, and for each core at least."""
 _FIRST_SECONDS = 2.0
 """How long the references are read where nothing else is measured."""
-_TWICE, _QUARTILE, _LEAST_WORK = "twice", 0.25, 0.25
-"""The compute-bound reference with twice the work; which of its times count, as other programs only ever add
-to them; and at least which share of them is work."""
+_TWICE, _LEAST_WORK, _LEAST_START = "twice", 0.25, 0.15
+"""The compute-bound reference with twice the work; of the time of the simple one at least this share is work,
+and a start of less than that share is not told from other programs."""
 _TO_DEVIATION, _MEDIAN_ERROR = 1.4826, 1.2533
 """A median absolute deviation as a standard deviation; standard error of a median in that of a mean."""
 _US = 1e6
@@ -121,10 +121,16 @@ def measure_references(devices: Sequence[Device]) -> list[Readings]:
 
 
 def _summarise(rounds: Sequence[Mapping[str, float]], info: DeviceInfo) -> Readings:
-    """Return what readings in seconds say; a CPU's kernel of twice the work tells its start from its work."""
+    """Return what readings in seconds say.
+
+    Where a CPU's threads start, a kernel of twice the work tells start from work. The shortest times count:
+    other programs only ever add to them.
+    """
     mean_us = {name: float(np.mean([one[name] for one in rounds])) * _US for name in (COMPUTE, MEMORY)}
-    once, twice = (np.quantile([one[name] for one in rounds], _QUARTILE) * _US for name in (COMPUTE, _TWICE))
-    start_us = max(0.0, float(2 * once - twice)) if info.kind is DeviceKind.CPU else 0.0
+    once, twice = (min(one[name] for one in rounds) * _US for name in (COMPUTE, _TWICE))
+    starts_threads = info.kind is DeviceKind.CPU and info.units > 1
+    start_us = 2 * once - twice if starts_threads else 0.0
+    start_us = start_us if start_us >= _LEAST_START * once else 0.0
     work_us = max(mean_us[COMPUTE] - start_us, _LEAST_WORK * mean_us[COMPUTE])
     return Readings({**mean_us, COMPUTE: work_us}, start_us)
 

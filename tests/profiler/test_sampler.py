@@ -47,13 +47,14 @@ def test_references_are_known_with_and_without_cases(sampler: Sampler, device: D
 
 
 def test_work_and_start_of_a_kernel_are_told_apart(device: Device) -> None:
-    cpu = replace(device.info, kind=DeviceKind.CPU)
+    cpu = replace(device.info, kind=DeviceKind.CPU, units=16)
     rounds = [{"compute": 90e-6, "memory": 1e-3, "twice": 130e-6}] * 4
     disturbed = [{"compute": 900e-6, "memory": 1e-3, "twice": 900e-6}]
     found = sampling._summarise(rounds + disturbed, cpu)
     assert found.start_us == pytest.approx(50)
     assert found.reference_us == pytest.approx({"compute": 202, "memory": 1000})
-    assert sampling._summarise(rounds, replace(cpu, kind=DeviceKind.GPU)).start_us == 0
+    for other in (replace(cpu, kind=DeviceKind.GPU), replace(cpu, units=1)):
+        assert sampling._summarise(rounds, other).start_us == 0
 
 
 def test_scripts_take_what_undisturbed_rounds_take() -> None:
