@@ -146,7 +146,7 @@ def test_weights_of_several_shapes_are_held_once() -> None:
     constants = {"w": random_array(32, 3, 3, 3), "v": random_array(32, 32, 3, 3)}
     data = make_model(nodes, inputs={"x": ["N", 3, "H", "W"]}, constants=constants).SerializeToString()
     held = []
-    with codl.InferenceSession(data, devices=["intel-cpu"]) as session:
+    with codl.InferenceSession(data, codl.SessionOptions(devices=["intel-cpu"])) as session:
         for size in (24, 26):
             session.run(None, {"x": random_array(1, 3, size, size)})
             made = [tier.variant for tier in session._tiers._tiers.values() if tier.variant is not None]
