@@ -316,3 +316,10 @@ def test_names_may_be_any_collection() -> None:
 def test_options_of_another_library_are_refused() -> None:
     with pytest.raises(codl.InputError, match=r"codl\.SessionOptions"):
         codl.InferenceSession(b"", object())  # type: ignore[arg-type]
+
+
+def test_option_given_as_an_argument_is_an_error_and_other_arguments_are_ignored() -> None:
+    data = relu_model([3])
+    assert codl.InferenceSession(data, disabled_optimizers=["any"]).get_inputs()[0].name == "x"
+    with pytest.raises(codl.InputTypeError, match=r"devices: got an argument.*SessionOptions\(devices=...\)"):
+        codl.InferenceSession(data, devices=["pocl-cpu"])

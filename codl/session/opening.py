@@ -30,13 +30,22 @@ Model = str | os.PathLike[str] | bytes
 _WARM_UPS = ("background", "block")
 
 
-def check_options(options: Any) -> SessionOptions:
+def check_options(options: Any, others: Mapping[str, Any]) -> SessionOptions:
     """Return options, the defaults for None.
 
+    Args:
+        options: As the session was given them.
+        others: Arguments by name that a session does not have; it ignores them as ONNX Runtime does.
+
     Raises:
-        InputTypeError: They are something else.
+        InputTypeError: The options are something else, or one of them is among the other arguments.
         InputError: `warm_up` or `precision` is.
     """
+    if misplaced := [name for name in others if name in SessionOptions.__slots__]:
+        raise InputTypeError(
+            f"{misplaced[0]}: got an argument of InferenceSession, expected an attribute of its options; "
+            f"write InferenceSession(model, codl.SessionOptions({misplaced[0]}=...))"
+        )
     if options is not None and not isinstance(options, SessionOptions):
         raise InputTypeError(f"sess_options: got {type(options).__name__}, expected codl.SessionOptions")
     found = options or SessionOptions()

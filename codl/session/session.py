@@ -68,10 +68,10 @@ class InferenceSession:
         sess_options: SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Any] | None = None,
-        **_: Any,
+        **others: Any,
     ) -> None:
         del providers, provider_options
-        options, model = check_options(sess_options), check_model(path_or_bytes)
+        options, model = check_options(sess_options, others), check_model(path_or_bytes)
         self._options, self._lock = options, make_lock()
         self._profiler = profile_late(options.profile_file_prefix) if options.enable_profiling else None
         self._shortcut: Shortcut | None = None
