@@ -82,7 +82,7 @@ def export_all(folder: Path, networks: str | None) -> int:
         except Exception as error:  # one network must not cost the others
             failed = 1
             path.unlink(missing_ok=True)
-            print(f"{name}: {type(error).__name__}: {error}"[:300], flush=True)
+            print(f"{name}: {type(error).__name__}: {' '.join(str(error).split())[:200]}", flush=True)
     return failed
 
 

@@ -62,6 +62,7 @@ def export(name: str, path: Path) -> None:
         return
     make = list_networks()[name]
     torch.manual_seed(0)
+    torch.backends.mha.set_fastpath_enabled(False)  # which has no form in ONNX
     module, inputs = make()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
