@@ -29,22 +29,20 @@ def translate_batch_norm(draft: Draft, node: OnnxNode) -> None:
 
 
 def translate_instance_norm(draft: Draft, node: OnnxNode) -> None:
-    """Add moments of rows, their combination and the normalization; signals become images of one row."""
+    """Add moments of rows, their combination and the normalization."""
     x, shape = draft.first_operand(node)
-    if len(shape) not in (3, 4):
-        raise node.unsupported(got=f"an input of {len(shape)} axes", expected="3 or 4")
+    if len(shape) != 4:
+        raise node.unsupported(got=f"an input of {len(shape)} axes", expected="4 (images)")
     constants = node.inputs[1:3]
     for name in constants:
         draft.value(name, node=node)
     weights = [draft.operand(name, node=node) for name in constants]
-    batch, channels, height, width = image = shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
-    if image != shape:
-        x = draft.reshape(x, image, hint=f"{node.output}/image", name=f"{node.name}/image")
+    batch, channels, height, width = shape
     rows, factors = (draft.fresh_name(f"{node.output}/{part}") for part in ("rows", "factors"))
     draft.add_node(RowMoments(), (x,), rows, shape=(batch, channels, height, 2), name=f"{node.name}/rows")
     op = CombineMoments(epsilon=node.number("epsilon", 1e-5), row_length=width)
     draft.add_node(op, (rows, *weights), factors, shape=(batch, channels, 1, 2), name=f"{node.name}/factors")
-    draft.add_result(Normalize(), (x, factors), node, shape=image, result=shape, word="normalized")
+    draft.add_node(Normalize(), (x, factors), node.output, shape=shape, name=node.name)
 
 
 def translate_layer_norm(draft: Draft, node: OnnxNode) -> None:

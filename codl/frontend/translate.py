@@ -12,6 +12,7 @@ from codl.frontend.reader import NEWEST_OPSET, OLDEST_OPSET, find_opset
 from codl.frontend.runtime_types import complete
 from codl.frontend.shapes import infer_shapes
 from codl.frontend.shuffles import Shuffle, find_shuffles
+from codl.frontend.signal_images import widen_signals
 from codl.frontend.turns import Turn, find_turns
 from codl.ir.graph import Graph
 from codl.ir.ops import ChannelShuffle, Reshape, Transpose
@@ -34,7 +35,7 @@ def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Gra
     Nodes of operators, attributes, types or shapes that no kernel computes become host calls.
 
     Args:
-        model: The model; its inputs are feeds of known shape.
+        model: The model, which is changed; its inputs are feeds of known shape.
         label: The model in messages.
         limits: Bounds on the tensors.
 
@@ -43,8 +44,10 @@ def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Gra
         UnsupportedError: What the host would have to run is too large.
     """
     opset = find_opset(model)
-    nodes = [OnnxNode(proto=proto, opset=opset, label=label) for proto in model.graph.node]
     inferred = complete(infer_shapes(model, label=label, limits=limits), model)
+    if widen_signals(model, inferred):
+        inferred = complete(infer_shapes(model, label=label, limits=limits), model)
+    nodes = [OnnxNode(proto=proto, opset=opset, label=label) for proto in model.graph.node]
     values = {tensor.name: read_array(tensor, label=label) for tensor in model.graph.initializer}
     sparse = {tensor.values.name for tensor in model.graph.sparse_initializer}
     inputs = [value.name for value in model.graph.input if value.name not in values]

@@ -144,9 +144,11 @@ def test_folds_batch_normalization_and_activation_into_conv_transpose(groups: in
 
 def test_leaves_other_ranks_to_the_host() -> None:
     transposed = node("ConvTranspose", ["x", "w"], ["y"], name="head")
-    model = make_model([transposed], inputs={"x": [1, 3, 8]}, constants={"w": random_array(3, 4, 3)})
+    model = make_model(
+        [transposed], inputs={"x": [1, 3, 8, 8, 8]}, constants={"w": random_array(3, 4, 3, 3, 3)}
+    )
 
-    check_host(model, reason="node 'head' (ConvTranspose): got an input of 3 axes, expected 4")
+    check_host(model, reason="node 'head' (ConvTranspose): got an input of 5 axes, expected 4")
 
 
 def test_response_norm_of_a_matrix_fails_as_in_onnxruntime() -> None:

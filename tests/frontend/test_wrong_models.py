@@ -287,10 +287,6 @@ UNSUPPORTED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         ),
         "no kernel for Cos",
     ),
-    "1-D conv": (
-        lambda: conv_model(weight=(4, 3, 3), x=(1, 3, 8)),
-        "node 'stem' (Conv): got an input of 3 axes, expected 4",
-    ),
     "3-D conv": (
         lambda: conv_model(weight=(4, 3, 3, 3, 3), x=(1, 3, 8, 8, 8)),
         "node 'stem' (Conv): got an input of 5 axes, expected 4",
