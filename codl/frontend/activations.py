@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from codl.frontend.draft import Draft, Translations
+from codl.frontend.draft import Draft, Translations, is_holdable
+from codl.frontend.merging import merge_operands
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.ops import FUNCTIONS, Activation, ActivationKind, Binary, BinaryKind, Epilogue, Unary
 
@@ -32,17 +33,26 @@ def translate_clip(draft: Draft, node: OnnxNode) -> None:
 
 
 def _add_activation(draft: Draft, node: OnnxNode, activation: Activation) -> None:
-    x, shape = draft.first_operand(node)
-    draft.add_node(
-        Unary(), (x,), node.output, shape=shape, name=node.name, epilogue=Epilogue(activation=activation)
-    )
+    x, result = draft.carried(node.inputs[0], node=node)
+    shape, epilogue = draft.tensors[x].shape, Epilogue(activation=activation)
+    draft.add_result(Unary(), (x,), node, shape=shape, result=result, word="merged", epilogue=epilogue)
 
 
 def translate_binary(kind: BinaryKind, draft: Draft, node: OnnxNode) -> None:
     """Add a `Binary` of one kind."""
-    operands = [draft.operand(name, node=node) for name in node.inputs]
-    shape = draft.shape(node.output, node=node)
-    draft.add_node(Binary(kind=kind), operands, node.output, shape=shape, name=node.name)
+    (a, a_shape), (b, b_shape) = (draft.carried(name, node=node) for name in node.inputs)
+    result = draft.full_shape(node.output, node=node)
+    shapes = a_shape, b_shape
+    if not is_holdable(result):
+        shapes = merge_operands(a_shape, b_shape, carriers=[draft.tensors[name].shape for name in (a, b)])
+        if not is_holdable(shapes[0]):
+            draft.check_shape(node.output, result, node=node)
+    operands = [
+        draft.reshape(x, shape, hint=f"{name}/merged")
+        for x, shape, name in zip((a, b), shapes, node.inputs, strict=True)
+    ]
+    shape = result if is_holdable(result) else np.broadcast_shapes(*shapes)
+    draft.add_result(Binary(kind=kind), operands, node, shape=shape, result=result, word="merged")
 
 
 def translate_sum(draft: Draft, node: OnnxNode) -> None:

@@ -1,17 +1,16 @@
 """A `Graph` under construction: what the operators' translations read from and write to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import helper
 
-from codl.errors import ModelError
 from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.structure import find_reads
 from codl.ir.graph import FLOAT_TYPE, NO_EPILOGUE, FloatArray, Node, Shape, Tensor
-from codl.ir.ops import Epilogue, Op, Reshape, Unary
+from codl.ir.ops import Epilogue, Op, Reshape
 
 MAX_RANK = 4
 HOLDABLE = f"up to {MAX_RANK} axes, none empty"
@@ -31,6 +30,18 @@ class HostNode:
     node: OnnxNode
     reason: str
     """Why, as text for users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """What stands for a tensor of more axes than a graph's tensors have."""
+
+    tensor: str
+    """One of the graph with the same elements in ONNX order."""
+    node: OnnxNode
+    """The node of the model that writes the tensor: the host computes it where a node there reads it."""
+    place: int
+    """Carriers come in topological order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +65,8 @@ class Draft:
     constants: dict[str, FloatArray] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     """Tensor of the model -> tensor of equal value and shape that stands for it."""
+    carriers: dict[str, Carrier] = field(default_factory=dict)
+    """Tensor of the model with more axes than fit -> what stands for it."""
     node_names: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     """Hint -> number at the end of the last tensor's name made from it."""
@@ -66,18 +79,28 @@ class Draft:
         Raises:
             NoKernelError: It is unknown before the model runs, empty, or of too many axes.
         """
+        shape = self.full_shape(name, node=node)
+        self.check_shape(name, shape, node=node)
+        return shape
+
+    def full_shape(self, name: str, *, node: OnnxNode) -> Shape:
+        """Return the shape of a tensor that ``node`` reads or writes, of any number of axes.
+
+        Raises:
+            NoKernelError: It is unknown before the model runs, or empty.
+        """
         shape = self.shapes.get(name)
         if shape is None:
             raise node.unsupported(
                 got=f"tensor {name!r} of unknown shape",
                 expected="shapes that are fixed before the model runs",
             )
-        self.check_shape(name, shape, node=node)
+        self.check_shape(name, shape, node=node, is_carried=True)
         return shape
 
-    def check_shape(self, name: str, shape: Shape, *, node: OnnxNode) -> None:
-        """Raise `NoKernelError` if the graph cannot hold a tensor of ``node`` of this shape."""
-        if not is_holdable(shape):
+    def check_shape(self, name: str, shape: Shape, *, node: OnnxNode, is_carried: bool = False) -> None:
+        """Raise `NoKernelError` if the graph cannot hold a tensor of ``node``, or what carries it."""
+        if not (min(shape, default=1) > 0 if is_carried else is_holdable(shape)):
             raise node.unsupported(got=f"tensor {name!r} of shape {list(shape)}", expected=HOLDABLE)
 
     def fits_device(self, name: str) -> bool:
@@ -138,8 +161,25 @@ class Draft:
         if found != FLOAT_TYPE:
             raise node.unsupported(got=f"{name!r} of {found or 'an unknown type'}", expected=FLOAT_TYPE)
         if name in self.values:
-            self._add_model_constant(name)
+            self.add_model_constant(name)
         return self.aliases.get(name, name)
+
+    def carried(self, name: str, *, node: OnnxNode) -> tuple[str, Shape]:
+        """Return a tensor with the elements of an input of ``node`` in ONNX order, and the input's shape.
+
+        The two have the same axes where a graph can have the input itself.
+
+        Raises:
+            NoKernelError: As in `operand`, or the host computes a tensor of many axes.
+        """
+        shape = self.full_shape(name, node=node)
+        if is_holdable(shape):
+            return self.operand(name, node=node), shape
+        if name in self.values and self.types.get(name) == FLOAT_TYPE:
+            return self.add_constant(f"{name}/flat", np.reshape(self.values[name], -1)), shape
+        if name not in self.carriers:
+            self.check_shape(name, shape, node=node)
+        return self.carriers[name].tensor, shape
 
     def first_operand(self, node: OnnxNode) -> tuple[str, Shape]:
         """Return the tensor for the first input of ``node``, and its shape; errors as in `operand`."""
@@ -172,12 +212,23 @@ class Draft:
 
     def reshape(self, x: str, shape: Shape, *, hint: str, name: str | None = None) -> str:
         """Return the name of a tensor under another shape: of a new constant, or of a new node's output."""
+        if shape == self.tensors[x].shape:
+            return x
         if x in self.constants:
             return self.add_constant(hint, self.constants[x].reshape(shape))
         return self.add_node(Reshape(), (x,), self.fresh_name(hint), shape=shape, name=name)
 
     def add_result(
-        self, op: Op, inputs: Sequence[str], node: OnnxNode, *, shape: Shape, result: Shape, word: str
+        self,
+        op: Op,
+        inputs: Sequence[str],
+        node: OnnxNode,
+        *,
+        shape: Shape,
+        result: Shape,
+        word: str,
+        output: str | None = None,
+        epilogue: Epilogue = NO_EPILOGUE,
     ) -> None:
         """Add a node, and a `Reshape` behind it where the output of ``node`` has another shape.
 
@@ -188,13 +239,44 @@ class Draft:
             shape: Shape that the operator returns.
             result: Shape of the output.
             word: Names what lies between the two.
+            output: One of several of the node's; without it the first.
+            epilogue: Of the operator.
         """
+        name = node.name if len(node.proto.output) == 1 or output is None else f"{node.name}/{output}"
+        output = output or node.output
         if shape == result:
-            self.add_node(op, inputs, node.output, shape=shape, name=node.name)
+            self.add_node(op, inputs, output, shape=shape, name=name, epilogue=epilogue)
             return
-        between = self.fresh_name(f"{node.output}/{word}")
-        self.add_node(op, inputs, between, shape=shape, name=f"{node.name}/{word}")
-        self.add_node(Reshape(), (between,), node.output, shape=result, name=node.name)
+        between = self.fresh_name(f"{output}/{word}")
+        title = name if len(result) > MAX_RANK else f"{name}/{word}"
+        self.add_node(op, inputs, between, shape=shape, name=title, epilogue=epilogue)
+        self.add_reshaped(between, node, result=result, output=output, name=name)
+
+    def add_reshaped(
+        self,
+        x: str,
+        node: OnnxNode,
+        *,
+        result: Shape,
+        output: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Let a tensor with the elements of an output in ONNX order become that output.
+
+        Args:
+            x: The tensor.
+            node: The node of the model.
+            result: Shape of the output; one of too many axes is carried by the tensor.
+            output: One of several of the node's; without it the first.
+            name: Of the `Reshape`, if there is one.
+        """
+        output = output or node.output
+        if len(result) > MAX_RANK:
+            self.carriers[output] = Carrier(tensor=x, node=node, place=len(self.carriers))
+        elif result == self.tensors[x].shape:
+            self.add_alias(output, x)
+        else:
+            self.add_node(Reshape(), (x,), output, shape=result, name=name or node.name)
 
     def add_alias(self, output: str, source: str) -> None:
         """Let ``source``, already in the graph, stand for ``output``."""
@@ -206,50 +288,29 @@ class Draft:
 
     def add_host_node(self, node: OnnxNode, *, reason: str) -> None:
         """Leave a node of the model to the host; its outputs enter the graph."""
+        self.leave_carried(find_reads(node.proto))
+        self._add_host_node(node, reason=reason)
+
+    def leave_carried(self, names: Iterable[str]) -> None:
+        """Let the host compute those of some tensors, too, that are only carried so far."""
+        waiting, found = list(names), dict[int, OnnxNode]()
+        while waiting:
+            name = waiting.pop()
+            carrier = self.carriers.get(name)
+            if carrier is not None and name not in self.tensors and carrier.place not in found:
+                found[carrier.place] = carrier.node
+                waiting.extend(find_reads(carrier.node.proto))
+        for _, node in sorted(found.items(), key=lambda item: item[0]):
+            if not self.tensors.keys() & set(node.outputs):
+                name = node.outputs[0]
+                got = f"tensor {name!r} of shape {list(self.shapes[name])}"
+                self._add_host_node(node, reason=node.unsupported(got=got, expected=HOLDABLE).reason)
+
+    def _add_host_node(self, node: OnnxNode, *, reason: str) -> None:
         self.nodes.append(HostNode(node=node, reason=reason))
         self.tensors.update({name: self.describe(name) for name in node.outputs})
 
-    def finish_outputs(self, names: Sequence[str]) -> list[str]:
-        """Return the tensors that are outputs of the graph: the model's own, or copies of others.
-
-        A copy of an input or a constant gets a name of its own.
-
-        Raises:
-            ModelError: Nothing stands for one.
-        """
-        written = {name for node in self.nodes for name in _find_outputs(node)}
-        return [name if name in written else self._copy_output(name) for name in names]
-
-    def _copy_output(self, name: str) -> str:
-        """Add a copy of what stands for an output that no node writes, and return its name."""
-        source, output = self.aliases.get(name, name), name
-        if source == name:
-            output = self.fresh_name(f"{name}/copy")
-            self.original_names[output] = name
-        if name in self.given and self.fits_device(name):
-            self._add_model_constant(name)
-        if source in self.tensors and not self.tensors[source].is_on_host:
-            return self.add_node(Unary(), [source], output, shape=self.tensors[source].shape)
-        if source not in self.tensors and source not in self.given:
-            raise ModelError(
-                f"{self.label}: output {name!r}: got no node that writes it, expected one; "
-                "export the model again"
-            )
-        return self._copy_on_host(source, output)
-
-    def _copy_on_host(self, source: str, output: str) -> str:
-        """Add a copy of an input or constant that devices cannot have."""
-        found = self.describe(source)
-        copy = OnnxNode(
-            proto=helper.make_node("Identity", [source], [output], name=output),
-            opset=self.opset,
-            label=self.label,
-        )
-        self.nodes.append(HostNode(node=copy, reason=f"output {source!r} is {found.type}"))
-        self.tensors[output] = Tensor(name=output, shape=found.shape, type=found.type, is_on_host=True)
-        return output
-
-    def _add_model_constant(self, name: str) -> None:
+    def add_model_constant(self, name: str) -> None:
         """Let a float32 constant of the model enter the graph under its own name."""
         if name not in self.constants:
             self.constants[name] = np.asarray(self.values[name], dtype=np.float32)
@@ -267,7 +328,7 @@ class Draft:
                 kept.popitem()
 
     def _named(self) -> tuple[dict[str, Any], ...]:
-        return self.tensors, self.constants, self.aliases, self.original_names
+        return self.tensors, self.constants, self.aliases, self.carriers, self.original_names
 
     def unique_node_name(self, hint: str) -> str:
         """Return a node name that no node has yet, and take it."""
@@ -283,10 +344,6 @@ def _take(hint: str, taken: set[str], counts: dict[str, int]) -> str:
     counts[hint] = count
     taken.add(name)
     return name
-
-
-def _find_outputs(node: Node | HostNode) -> tuple[str, ...]:
-    return (node.output,) if isinstance(node, Node) else node.node.outputs
 
 
 Translations = dict[str, Callable[[Draft, OnnxNode], None]]

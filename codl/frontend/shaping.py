@@ -6,16 +6,18 @@ from functools import partial
 
 import numpy as np
 
-from codl.frontend.draft import Draft, Translations
+from codl.frontend.draft import MAX_RANK, Draft, Translations, is_holdable
+from codl.frontend.merging import Cut, fit_cuts, fit_order, merge_order
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.slices import find_picks
 from codl.ir.graph import Shape
-from codl.ir.ops import Concat, DepthToSpace, Reshape, Slice, SpaceToDepth, Transpose
+from codl.ir.ops import Concat, DepthToSpace, Slice, SpaceToDepth, Transpose
 
 
 def translate_identity(draft: Draft, node: OnnxNode) -> None:
     """Let the input stand for the output."""
-    draft.add_alias(node.output, draft.operand(node.inputs[0], node=node))
+    x, shape = draft.carried(node.inputs[0], node=node)
+    draft.add_reshaped(x, node, result=shape)
 
 
 def translate_dropout(draft: Draft, node: OnnxNode) -> None:
@@ -31,8 +33,8 @@ def translate_dropout(draft: Draft, node: OnnxNode) -> None:
 def translate_reshape(draft: Draft, node: OnnxNode) -> None:
     """Add a `Reshape`, for every operator that keeps the values and their order."""
     _check_count(draft, node)
-    x = draft.operand(node.inputs[0], node=node)
-    _add_reshape(draft, node, x, shape=draft.shape(node.output, node=node))
+    x, _ = draft.carried(node.inputs[0], node=node)
+    draft.add_reshaped(x, node, result=draft.full_shape(node.output, node=node))
 
 
 def _check_count(draft: Draft, node: OnnxNode) -> None:
@@ -77,47 +79,55 @@ def find_reshaped_shape(x: Shape, wanted: Shape, *, keeps_zeros: bool) -> Shape 
     return tuple(count // known if length == -1 else length for length in wanted)
 
 
-def _add_reshape(draft: Draft, node: OnnxNode, x: str, *, shape: Shape) -> None:
-    if shape == draft.tensors[x].shape:
-        draft.add_alias(node.output, x)
-    else:
-        draft.add_node(Reshape(), (x,), node.output, shape=shape, name=node.name)
-
-
 def translate_transpose(draft: Draft, node: OnnxNode) -> None:
     """Add a `Transpose`, or a `Reshape` where only axes of one element move."""
-    x, shape = draft.first_operand(node)
+    x, shape = draft.carried(node.inputs[0], node=node)
     order = node.integers("perm") or tuple(reversed(range(len(shape))))
-    long = [axis for axis in order if shape[axis] > 1]
-    out_shape = tuple(shape[axis] for axis in order)
-    if long == sorted(long):
-        _add_reshape(draft, node, x, shape=out_shape)
+    result = tuple(shape[axis] for axis in order)
+    if len(merge_order(shape, order)[0]) < 2:
+        draft.add_reshaped(x, node, result=result)
         return
-    draft.add_node(Transpose(order=order), (x,), node.output, shape=out_shape, name=node.name)
+    lengths, turned = shape, order
+    if not is_holdable(shape):
+        lengths, turned = fit_order(shape, order, carrier=draft.tensors[x].shape)
+        if not is_holdable(lengths):
+            draft.check_shape(node.inputs[0], shape, node=node)
+        x = draft.reshape(x, lengths, hint=f"{node.inputs[0]}/merged")
+    out = tuple(lengths[axis] for axis in turned)
+    draft.add_result(Transpose(order=turned), (x,), node, shape=out, result=result, word="merged")
 
 
 def translate_concat(draft: Draft, node: OnnxNode) -> None:
     """Add a `Concat`; one input alone stands for the output."""
-    operands = [draft.operand(name, node=node) for name in node.inputs]
+    carried = [draft.carried(name, node=node) for name in node.inputs]
+    result = draft.full_shape(node.output, node=node)
+    operands = [x for x, _ in carried]
     if len(operands) == 1:
-        draft.add_alias(node.output, operands[0])
+        draft.add_reshaped(operands[0], node, result=result)
         return
-    shape = draft.shape(node.output, node=node)
-    op = Concat(axis=node.integer("axis", 1) % len(shape))
-    draft.add_node(op, operands, node.output, shape=shape, name=node.name)
+    axis, shape = node.integer("axis", 1) % len(result), result
+    if not is_holdable(result):
+        rows = math.prod(result[:axis])
+        shape = (rows, math.prod(result[axis:]))
+        operands = [
+            draft.reshape(x, (rows, math.prod(part[axis:])), hint=f"{name}/merged")
+            for (x, part), name in zip(carried, node.inputs, strict=True)
+        ]
+        axis = 1
+    draft.add_result(Concat(axis=axis), operands, node, shape=shape, result=result, word="merged")
 
 
 def translate_split(draft: Draft, node: OnnxNode) -> None:
     """Add a `Slice` for each output that is asked for."""
-    x, shape = draft.first_operand(node)
+    x, shape = draft.carried(node.inputs[0], node=node)
     axis = node.integer("axis", 0) % len(shape)
     outputs = list(node.proto.output)
     start = 0
     for index, length in enumerate(_split_lengths(draft, node, length=shape[axis])):
         if outputs[index]:
-            begin = tuple(start if i == axis else 0 for i in range(len(shape)))
-            part = (*shape[:axis], length, *shape[axis + 1 :])
-            _add_slice(draft, node, x, output=outputs[index], begin=begin, step=(1,) * len(shape), shape=part)
+            picks = [range(n) for n in shape]
+            picks[axis] = range(start, start + length)
+            _add_slice(draft, node, x, picks=picks, shape=shape, output=outputs[index])
         start += length
 
 
@@ -141,27 +151,18 @@ def _split_lengths(draft: Draft, node: OnnxNode, *, length: int) -> Sequence[int
 
 def translate_slice(draft: Draft, node: OnnxNode) -> None:
     """Add a `Slice`; starts, ends and axes were attributes before opset 10 and are inputs since."""
-    x, shape = draft.first_operand(node)
+    x, shape = draft.carried(node.inputs[0], node=node)
     starts, ends = draft.integers_of(node, "starts", index=1), draft.integers_of(node, "ends", index=2)
     if starts is None or ends is None:
         raise node.broken(got="no starts or ends", expected="both")
     axes, steps = draft.integers_of(node, "axes", index=3), draft.integers_of(node, "steps", index=4)
     picks = find_picks(shape, starts=starts, ends=ends, axes=axes, steps=steps)
-    _add_slice(
-        draft,
-        node,
-        x,
-        output=node.output,
-        begin=tuple(pick.start for pick in picks),
-        step=tuple(pick.step for pick in picks),
-        shape=tuple(len(pick) for pick in picks),
-    )
+    _add_slice(draft, node, x, picks=picks, shape=shape, output=node.output)
 
 
 def translate_gather(draft: Draft, node: OnnxNode) -> None:
     """Add a `Slice` where the places are constant and equally far apart; a single one ends the axis, too."""
-    x = draft.operand(node.inputs[0], node=node)
-    shape = draft.tensors[x].shape
+    x, shape = draft.carried(node.inputs[0], node=node)
     axis = node.integer("axis", 0) % len(shape)
     indices, length = np.asarray(draft.value(node.inputs[1], node=node)), shape[axis]
     places = [int(index) for index in indices.reshape(-1)]
@@ -171,21 +172,11 @@ def translate_gather(draft: Draft, node: OnnxNode) -> None:
     step = places[1] - places[0] if len(places) > 1 else 1
     if step < 1 or places != list(range(places[0], places[-1] + 1, step)):
         raise node.unsupported(got=f"indices {places[:8]}", expected="ascending by equal steps")
-    part = (*shape[:axis], len(places), *shape[axis + 1 :])
-    output = node.output if indices.ndim else draft.fresh_name(f"{node.output}/part")
+    picks = [range(n) for n in shape]
+    picks[axis] = range(places[0], places[-1] + 1, step)
     _add_slice(
-        draft,
-        node,
-        x,
-        output=output,
-        begin=tuple(places[0] if i == axis else 0 for i in range(len(shape))),
-        step=tuple(step if i == axis else 1 for i in range(len(shape))),
-        shape=part,
+        draft, node, x, picks=picks, shape=shape, output=node.output, loses=None if indices.ndim else axis
     )
-    if not indices.ndim:
-        source = draft.aliases.get(output, output)
-        whole = shape[:axis] + shape[axis + 1 :]
-        draft.add_node(Reshape(), (source,), node.output, shape=whole, name=node.name)
 
 
 def _add_slice(
@@ -193,17 +184,46 @@ def _add_slice(
     node: OnnxNode,
     x: str,
     *,
-    output: str,
-    begin: tuple[int, ...],
-    step: tuple[int, ...],
+    picks: Sequence[range],
     shape: Shape,
+    output: str,
+    loses: int | None = None,
 ) -> None:
-    draft.check_shape(output, shape, node=node)
-    name = node.name if len(node.proto.output) == 1 else f"{node.name}/{output}"
-    if shape == draft.tensors[x].shape and min(step, default=1) > 0:
-        draft.add_alias(output, x)
-    else:
-        draft.add_node(Slice(begin=begin, step=step), (x,), output, shape=shape, name=name)
+    """Add a `Slice`; where all is picked the input stands for the output.
+
+    Args:
+        draft: What it is added to.
+        node: The node of the model.
+        x: What carries its input.
+        picks: Positions along each axis of the input.
+        shape: Of the input.
+        output: Which of the node's outputs it is.
+        loses: An axis of which one position is picked and that the output does not have.
+    """
+    part = tuple(len(pick) for pick in picks)
+    draft.check_shape(output, part, node=node, is_carried=True)
+    result = part if loses is None else part[:loses] + part[loses + 1 :]
+    if part == shape and all(pick.step > 0 for pick in picks):
+        draft.add_reshaped(x, node, result=result, output=output)
+        return
+    cuts = [
+        Cut(length=length, begin=pick.start, step=pick.step, count=len(pick))
+        for length, pick in zip(shape, picks, strict=True)
+    ]
+    if not is_holdable(shape):
+        cuts = fit_cuts(cuts, carrier=draft.tensors[x].shape)
+        if len(cuts) > MAX_RANK:
+            draft.check_shape(node.inputs[0], shape, node=node)
+        x = draft.reshape(x, tuple(cut.length for cut in cuts), hint=f"{node.inputs[0]}/merged")
+    draft.add_result(
+        Slice(begin=tuple(cut.begin for cut in cuts), step=tuple(cut.step for cut in cuts)),
+        (x,),
+        node,
+        shape=tuple(cut.count for cut in cuts),
+        result=result,
+        word="part",
+        output=output,
+    )
 
 
 def translate_blocks(kind: type[SpaceToDepth | DepthToSpace], draft: Draft, node: OnnxNode) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from codl.frontend import activations, linear, normalization, pooling, resizing, shaping
 from codl.frontend.attention import Finder, add_attention
+from codl.frontend.copies import finish_outputs
 from codl.frontend.draft import Draft, Translations
 from codl.frontend.host import arrange
 from codl.frontend.initializers import read_array
@@ -13,9 +14,8 @@ from codl.frontend.runtime_types import complete
 from codl.frontend.shapes import infer_shapes
 from codl.frontend.shuffles import Shuffle, find_shuffles
 from codl.frontend.signal_images import widen_signals
-from codl.frontend.turns import Turn, find_turns
 from codl.ir.graph import Graph
-from codl.ir.ops import ChannelShuffle, Reshape, Transpose
+from codl.ir.ops import ChannelShuffle
 from codl.limits import DEFAULT_LIMITS, Limits
 
 TRANSLATIONS: Translations = {
@@ -63,7 +63,7 @@ def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Gra
     draft.tensors.update({name: draft.describe(name) for name in inputs})
     declared = [value.name for value in model.graph.output]
     _translate_nodes(draft, nodes, outputs=declared)
-    outputs = draft.finish_outputs(declared)
+    outputs = finish_outputs(draft, declared)
     arranged = arrange(draft, model=model, inputs=inputs, outputs=outputs)
     return Graph(
         name=model.graph.name,
@@ -85,22 +85,15 @@ def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, outputs: list[str])
     finder = Finder(nodes, draft.shapes, draft.values, outputs=outputs, fits=draft.fits_device)
     attention = {one.last.output: one for one in finder.find_all()}
     inside = finder.find_hidden(list(attention.values()))
-    shuffles = list(find_shuffles(nodes, draft.shapes, outputs=outputs))
-    hidden = {node.output for shuffle in shuffles for node in shuffle.inner}
-    found: list[Shuffle | Turn] = [*shuffles]
-    for turn in find_turns(nodes, draft.shapes, outputs=outputs):
-        outer = {node.output for node in (*turn.inner, turn.last)}
-        if not outer & (hidden | {one.last.output for one in found}):
-            found.append(turn)
-            hidden |= {node.output for node in turn.inner}
-    last_of = {one.last.output: one for one in found}
+    shuffles = {one.last.output: one for one in find_shuffles(nodes, draft.shapes, outputs=outputs)}
+    hidden = {node.output for shuffle in shuffles.values() for node in shuffle.inner}
     for node in nodes:
         if node.output in attention:
             add_attention(draft, attention[node.output])
         elif node.output in inside:
             continue
-        elif node.output in last_of:
-            _add_found(draft, last_of[node.output])
+        elif node.output in shuffles:
+            _add_shuffle(draft, shuffles[node.output])
         elif node.output not in hidden:
             _add_node(draft, node)
 
@@ -123,8 +116,8 @@ def _add_node(draft: Draft, node: OnnxNode) -> None:
         draft.add_host_node(node, reason=error.reason)
 
 
-def _add_found(draft: Draft, found: Shuffle | Turn) -> None:
-    """Add a channel shuffle or a turn, or the three nodes that it is where no kernel computes it."""
+def _add_shuffle(draft: Draft, found: Shuffle) -> None:
+    """Add a channel shuffle, or the three nodes that it is where no kernel computes it."""
     node, mark = found.last, draft.mark()
     try:
         x = draft.operand(found.source, node=node)
@@ -134,14 +127,4 @@ def _add_found(draft: Draft, found: Shuffle | Turn) -> None:
         for part in (*found.inner, node):
             _add_node(draft, part)
         return
-    if isinstance(found, Shuffle):
-        op = ChannelShuffle(groups=found.groups)
-        draft.add_node(op, (x,), node.output, shape=shape, name=node.name)
-        return
-    first, middle = found.inner
-    x = draft.reshape(x, found.shape, hint=f"{first.output}/long", name=first.name)
-    turned = tuple(found.shape[axis] for axis in found.order)
-    if found.order != tuple(range(len(turned))):
-        hint = draft.fresh_name(f"{middle.output}/long")
-        x = draft.add_node(Transpose(order=found.order), (x,), hint, shape=turned, name=middle.name)
-    draft.add_node(Reshape(), (x,), node.output, shape=shape, name=node.name)
+    draft.add_node(ChannelShuffle(groups=found.groups), (x,), node.output, shape=shape, name=node.name)
