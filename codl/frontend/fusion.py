@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from codl.frontend.folding import fold_channel_map
 from codl.frontend.layouts import arrange
+from codl.frontend.leading import unify
 from codl.frontend.padding import fold_padding
 from codl.frontend.patterns import recognise
 from codl.frontend.workbench import Fusion, Workbench
@@ -36,7 +37,7 @@ def fuse(graph: Graph) -> Graph:
     A fused node keeps its own name and takes the tensor name and the place of the
     last operator it absorbed, so the order stays topological.
     """
-    bench = Workbench.of(arrange(recognise(graph)))
+    bench = Workbench.of(unify(arrange(recognise(graph))))
     for output in list(bench.nodes):
         for rule in _RULES:
             fusion = rule(bench, bench.nodes[output])

@@ -24,7 +24,7 @@ def arrange(graph: Graph) -> Graph:
     return _Squeezing(_Turning(graph).finish()).finish()
 
 
-class _Rewriting:
+class Rewriting:
     """A graph while it is written anew, node by node."""
 
     def __init__(self, graph: Graph) -> None:
@@ -35,6 +35,7 @@ class _Rewriting:
         self._names = {node.name for node in graph.nodes}
 
     def shape(self, name: str) -> Shape:
+        """Return the shape of a tensor, of a new one, too."""
         return self.tensors[name].shape
 
     def add(self, op: Op, inputs: tuple[str, ...], hint: str, shape: Shape, like: Node | None = None) -> str:
@@ -57,6 +58,7 @@ class _Rewriting:
         self.nodes.append(replace(node, name=name, op=op, inputs=(source,), epilogue=NO_EPILOGUE))
 
     def add_constant(self, hint: str, value: FloatArray) -> str:
+        """Add a constant and return its name."""
         name = self._take(hint, value.shape)
         self.constants[name] = np.ascontiguousarray(value)
         return name
@@ -69,6 +71,7 @@ class _Rewriting:
         return name
 
     def close(self) -> Graph:
+        """Return the graph, without unread nodes."""
         if tuple(self.nodes) == self.graph.nodes:
             return self.graph
         nodes = drop_unread(self.nodes, self.graph.outputs)
@@ -82,7 +85,7 @@ class _Rewriting:
         )
 
 
-class _Turning(_Rewriting):
+class _Turning(Rewriting):
     """Moves turns of images, channels last, behind the operators that follow them; turns back end them."""
 
     def __init__(self, graph: Graph) -> None:
@@ -148,7 +151,7 @@ class _Turning(_Rewriting):
         return name if value.ndim == 0 else self.add_constant(f"{name}/channels", value.reshape(-1, 1, 1))
 
 
-class _Squeezing(_Rewriting):
+class _Squeezing(Rewriting):
     """Takes the first axis off matrices [1, heads, rows, columns] and off what leads from and to them."""
 
     def __init__(self, graph: Graph) -> None:
