@@ -2,7 +2,7 @@
 
 Such layers give every row the same values, however rows are counted: [1, 197, 768], [197, 1, 768] and
 [197, 768] are one tensor to them. Where networks reshape between such forms the layers take one of them, and
-the reshapes among them vanish.
+the reshapes among them vanish; and products over [1, 56, 56, 96] become products over [1, 3136, 96].
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +27,8 @@ from codl.ir.ops import (
 )
 
 _IMAGE_RANK = 4
+_COPIES_OF_PRODUCT = 2
+"""Copies that a product over four axes is worth: rows do not lie in one piece there, as in images."""
 _FREE = (Binary, Concat, LayerNorm, MatMul, Reshape, Slice, Softmax, Transpose, Unary)
 """Operators that may read or write tensors of four axes next to layers whose form changes: no images."""
 
@@ -91,14 +93,21 @@ class _Unifying(Rewriting):
 
     def _choose(self, group: _Group) -> Shape | None:
         """Return the leading axes with which a group needs the fewest copies; None where they are as good."""
-        if not any(isinstance(node.op, Reshape) for node in group.nodes) or self._has_images(group):
+        copies = sum(self._count_own_copies(node) for node in group.nodes)
+        if copies == 0 or self._has_images(group):
             return None
         leads = dict.fromkeys(self.shape(name)[:-1] for name in group.tensors)
         forms = [lead if len(lead) < _IMAGE_RANK - 1 else (lead[0], prod(lead[1:])) for lead in leads]
         fitting = [form for form in dict.fromkeys(forms) if _fits_attention(group, form, self.graph)]
         best = min(fitting, key=lambda form: self._count_copies(group, form), default=None)
-        copies = sum(self.shape(node.inputs[0]) != self.shape(node.output) for node in _reshapes(group))
         return best if best is not None and self._count_copies(group, best) < copies else None
+
+    def _count_own_copies(self, node: Node) -> int:
+        """Return the copies that a layer is, or that it costs as much as, in its own form."""
+        shape = self.shape(node.output)
+        if isinstance(node.op, Reshape):
+            return int(shape != self.shape(node.inputs[0]))
+        return _COPIES_OF_PRODUCT if isinstance(node.op, MatMul) and len(shape) == _IMAGE_RANK else 0
 
     def _has_images(self, group: _Group) -> bool:
         """Return whether a tensor of a group is an image to a node outside."""
@@ -260,7 +269,3 @@ def _fits_attention(group: _Group, form: Shape, graph: Graph) -> bool:
             if form not in (own, turned):
                 return False
     return True
-
-
-def _reshapes(group: _Group) -> Iterator[Node]:
-    return (node for node in group.nodes if isinstance(node.op, Reshape))

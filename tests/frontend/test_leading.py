@@ -74,6 +74,14 @@ def test_images_stay_images() -> None:
     assert kinds(graph) == ["Conv2d", "Reshape", "Unary"]
 
 
+def test_products_along_the_last_of_four_axes_are_of_matrices() -> None:
+    net = Sketch()
+    inside = net.gelu(net.linear(net.norm("x", 8), 8, 16))
+    graph = finish(net, [net.add("Add", net.linear(inside, 16, 8), "x")], (2, 3, 5, 8))
+    assert kinds(graph) == ["Reshape", "LayerNorm", "MatMul", "MatMul", "Reshape"]
+    assert [len(graph.shape(node.output)) for node in graph.nodes] == [3, 3, 3, 3, 4]
+
+
 def test_the_host_reads_the_forms_that_it_knows() -> None:
     net = Sketch()
     rows = net.norm(net.reshape(net.linear("x", 8, 8), 6, 1, 8), 8)
