@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from math import isfinite, prod
 
 from codl.frontend.draft import Draft
+from codl.frontend.masks import iterate_sums
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.strides import MOVING, Strides, Values, follow, iterate_scales
 from codl.frontend.structure import find_reads
-from codl.ir.graph import Shape
+from codl.ir.graph import FloatArray, Shape
 from codl.ir.ops import MOST_DEPTH, Attention, Reshape, Transpose
 
 _MOST_MOVES = 12
@@ -36,7 +37,8 @@ class Found:
 
     op: Attention
     operands: _Operands
-    mask: str | None
+    mask: str | FloatArray | None
+    """A tensor, or the sum of several constants."""
     shape: Shape
     """Of what the operator returns."""
     split: Shape
@@ -48,10 +50,17 @@ class Found:
     name: str
 
     @property
+    def scores(self) -> Shape:
+        """Shape of the weights of values: [batch, heads, rows, keys]."""
+        query, key, _ = self.operands
+        axis = self.op.row_axis
+        return query.shape[self.op.batch_axis], self.op.heads, query.shape[axis], key.shape[axis]
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """The tensors of the model that it reads."""
         names = [rows.source for rows in self.operands]
-        return (*names, self.mask) if self.mask else tuple(names)
+        return (*names, self.mask) if isinstance(self.mask, str) else tuple(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,7 @@ class _Scores:
     query: str
     key: str
     """Transposed."""
-    mask: str | None
+    mask: str | FloatArray | None
     scale: float
 
 
@@ -158,14 +167,17 @@ class Finder:
         axis = softmax.integer("axis", -1 if softmax.opset >= 13 else 1)
         if shape is None or axis not in (-1, len(shape) - 1):
             return None
-        node, mask, scale = self._sole(softmax.inputs[0]), None, 1.0
-        if node is not None and node.op_type == "Add":
-            for x, other in (node.inputs, node.inputs[::-1]):
-                before = self._sole(x)
-                is_product = before is not None and before.op_type in ("MatMul", "Mul", "Div")
-                if is_product and self._shapes.get(x) == shape:
-                    node, mask = before, other
-                    break
+        node, scale = self._sole(softmax.inputs[0]), 1.0
+        mask: str | FloatArray | None = None
+        for x, added in self._iterate_masks(softmax.inputs[0], shape):
+            before = self._sole(x)
+            if (
+                before is not None
+                and before.op_type in ("MatMul", "Mul", "Div")
+                and self._shapes.get(x) == shape
+            ):
+                node, mask = before, added
+                break
         for _ in range(2):
             for x, factor in iterate_scales(node, self._values) if node is not None else ():
                 if self._shapes.get(x) == shape:
@@ -175,9 +187,16 @@ class Finder:
             return None
         return _Scores(query=node.inputs[0], key=node.inputs[1], mask=mask, scale=scale)
 
-    def _suits(self, mask: str | None, scores: Shape) -> bool:
+    def _iterate_masks(self, name: str, shape: Shape) -> Iterator[tuple[str, str | FloatArray]]:
+        """Yield the tensors that scores of a shape are sums of, each with what is added to it."""
+        node = self._sole(name)
+        if node is not None and node.op_type == "Add":
+            yield from zip(node.inputs, node.inputs[::-1], strict=True)
+        yield from iterate_sums(name, shape, sole=self._sole, shapes=self._shapes, values=self._values)
+
+    def _suits(self, mask: str | FloatArray | None, scores: Shape) -> bool:
         """Return whether a mask, if there is one, is added to scores [batch, heads, rows, keys] as it is."""
-        if mask is None:
+        if not isinstance(mask, str):
             return True
         shape = self._shapes.get(mask)
         if shape is None or len(shape) > 4 or not self._fits(mask):
@@ -257,7 +276,7 @@ class Finder:
         self,
         op: Attention,
         operands: _Operands,
-        mask: str | None,
+        mask: str | FloatArray | None,
         product: OnnxNode,
         *,
         batch: int,
@@ -305,8 +324,10 @@ def add_attention(draft: Draft, found: Found) -> None:
             x = draft.reshape(x, rows.shape, hint=f"{rows.source}/rows", name=f"{rows.source}/rows")
         known.setdefault(rows.source, x)
     inputs = [known[rows.source] for rows in found.operands]
-    if found.mask:
+    if isinstance(found.mask, str):
         inputs.append(draft.operand(found.mask, node=node))
+    elif found.mask is not None:
+        inputs.append(draft.add_constant(f"{found.name}/mask", found.mask.reshape(found.scores)))
     shape = draft.shape(node.output, node=node)
     if not found.order:
         draft.add_result(found.op, inputs, node, shape=found.shape, result=shape, word="attention")

@@ -170,3 +170,28 @@ def test_heads_of_many_channels_are_left() -> None:
     net = Sketch()
     graph = finish(net, join(net, mix(net, scores_of(net, size=160), size=160)), 1, TOKENS, 320)
     assert not attentions(graph)
+
+
+@pytest.mark.parametrize("windows", [1, 4])
+@pytest.mark.parametrize("is_joint", [False, True], ids=["heads apart", "heads joint"])
+def test_constants_added_one_by_one_are_one_mask(windows: int, is_joint: bool) -> None:
+    net = Sketch()
+    query, key, value = (
+        net.add("Transpose", net.reshape(x, windows, TOKENS, HEADS, SIZE), perm=perm)
+        for x, perm in zip("xyz", ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)), strict=True)
+    )
+    scores = net.add("MatMul", query, key)
+    if is_joint:
+        scores = net.reshape(scores, windows * HEADS, TOKENS, TOKENS)
+        scores = net.reshape(scores, windows, HEADS, TOKENS, TOKENS)
+    scores = net.add("Add", scores, net.weight(1, HEADS, TOKENS, TOKENS, scale=1.0))
+    scores = net.reshape(scores, 1, windows, HEADS, TOKENS, TOKENS)
+    scores = net.add("Add", net.weight(1, windows, 1, TOKENS, TOKENS, scale=9.0), scores)
+    weights = net.add("Softmax", net.reshape(scores, windows, HEADS, TOKENS, TOKENS), axis=-1)
+    mixed = net.add("Transpose", net.add("MatMul", weights, value), perm=(0, 2, 1, 3))
+    joined = net.reshape(mixed, windows, TOKENS, WIDTH)
+    shapes = {name: (windows, TOKENS, WIDTH) for name in "xyz"}
+    graph = check_translation(net.finish(shapes, [joined]))
+    (node,) = graph.nodes
+    assert node.kind == "Attention"
+    assert graph.shape(node.inputs[3]) == (windows, HEADS, TOKENS, TOKENS)
