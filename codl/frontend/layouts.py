@@ -13,7 +13,19 @@ import numpy as np
 
 from codl.frontend.patterns import drop_unread
 from codl.ir.graph import NO_EPILOGUE, FloatArray, Graph, Node, Shape, Tensor
-from codl.ir.ops import Binary, Conv2d, LayerNorm, MatMul, Op, Reshape, Slice, Softmax, Transpose, Unary
+from codl.ir.ops import (
+    Binary,
+    Concat,
+    Conv2d,
+    LayerNorm,
+    MatMul,
+    Op,
+    Reshape,
+    Slice,
+    Softmax,
+    Transpose,
+    Unary,
+)
 
 _TO_LAST, _TO_SECOND = (0, 2, 3, 1), (0, 3, 1, 2)
 _IMAGE_RANK = 4
@@ -199,19 +211,29 @@ class _Squeezing(Rewriting):
             operands = tuple(self._squeeze(name, 0) for name in inputs)
             yield self.add(op, operands, hint, shape[1:], node), 0
         elif isinstance(op, Slice):
-            producer = self.graph.producers.get(inputs[0])
-            if producer is not None and isinstance(producer.op, Reshape):
-                for axis in (axis for axis, length in enumerate(self.shape(inputs[0])) if length == 1):
-                    part = Slice(begin=_without(op.begin, axis), step=_without(op.step, axis))
-                    yield (
-                        self.add(part, (self._squeeze(inputs[0], axis),), hint, _without(shape, axis), node),
-                        axis,
-                    )
+            for axis in self._find_free(inputs[0]):
+                part = Slice(begin=_without(op.begin, axis), step=_without(op.step, axis))
+                x = self._squeeze(inputs[0], axis)
+                yield self.add(part, (x,), hint, _without(shape, axis), node), axis
+        elif isinstance(op, Concat):
+            for axis in range(_IMAGE_RANK):
+                if axis != op.axis and all((name, axis) in self._squeezed for name in inputs):
+                    parts = tuple(self._squeeze(name, axis) for name in inputs)
+                    joined = Concat(axis=op.axis - (op.axis > axis))
+                    yield self.add(joined, parts, hint, _without(shape, axis), node), axis
         elif isinstance(op, Transpose):
             for axis, source in enumerate(op.order):
                 if (inputs[0], source) in self._squeezed:
                     yield self._turn(node, axis, node), axis
                     return
+
+    def _find_free(self, name: str) -> Iterator[int]:
+        """Yield the axes of length 1 that a tensor can lose without a copy."""
+        producer = self.graph.producers.get(name)
+        for axis, length in enumerate(self.shape(name)):
+            is_reshaped = producer is not None and isinstance(producer.op, Reshape) and length == 1
+            if is_reshaped or (name, axis) in self._squeezed:
+                yield axis
 
     def _find_origin(self, name: str) -> str:
         """Return the tensor, of fewer axes if there is one, that reshapes make a tensor of."""

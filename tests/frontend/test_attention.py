@@ -190,7 +190,7 @@ def test_constants_added_one_by_one_are_one_mask(windows: int, is_joint: bool) -
     weights = net.add("Softmax", net.reshape(scores, windows, HEADS, TOKENS, TOKENS), axis=-1)
     mixed = net.add("Transpose", net.add("MatMul", weights, value), perm=(0, 2, 1, 3))
     joined = net.reshape(mixed, windows, TOKENS, WIDTH)
-    shapes = {name: (windows, TOKENS, WIDTH) for name in "xyz"}
+    shapes = dict.fromkeys("xyz", (windows, TOKENS, WIDTH))
     graph = check_translation(net.finish(shapes, [joined]))
     (node,) = graph.nodes
     assert node.kind == "Attention"

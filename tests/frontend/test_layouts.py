@@ -106,3 +106,17 @@ def test_a_transpose_of_five_long_axes_is_left_to_the_host() -> None:
     turned = turn(net, net.reshape("x", 2, 2, 3, 2, 2), (4, 3, 2, 1, 0))
     model = net.finish({"x": (4, 12)}, [net.reshape(turned, 4, 12)])
     check_host(model, reason="of shape [2, 2, 3, 2, 2]")
+
+
+def test_images_cut_and_joined_again_behind_a_reshape_lose_their_first_axis() -> None:
+    net, ends = Sketch(), 1 << 40
+    image = net.reshape("x", 1, 4, 6, 5)
+    for axis in (1, 2):
+        parts = [
+            net.add("Slice", image, *(net.constant([limit], np.int64) for limit in (begin, end, axis)))
+            for begin, end in ((1, ends), (0, 1))
+        ]
+        image = net.add("Concat", *parts, axis=axis)
+    graph = finish(net, net.reshape(image, 24, 5), (8, 15))
+    assert kinds(graph) == ["Reshape", *["Slice", "Slice", "Concat"] * 2, "Reshape"]
+    assert all(len(graph.shape(node.output)) < 4 for node in graph.nodes)
