@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from codl.frontend.draft import Draft, Translations
+from codl.frontend.draft import MAX_RANK, Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.ops import Affine, CombineMoments, LayerNorm, LocalResponseNorm, Normalize, RowMoments, Softmax
 
@@ -83,16 +83,16 @@ def translate_response_norm(draft: Draft, node: OnnxNode) -> None:
 
 
 def translate_softmax(draft: Draft, node: OnnxNode) -> None:
-    """Add a `Softmax`; before opset 13 it ran over all axes from `axis` on, as over rows of a matrix."""
-    x, shape = draft.first_operand(node)
+    """Add a `Softmax`, axes of many merged; before opset 13 it ran over all axes from `axis` on."""
+    x, shape = draft.carried(node.inputs[0], node=node)
     axis = node.integer("axis", -1 if node.opset >= 13 else 1) % len(shape)
-    inner = math.prod(shape[axis:])
-    if node.opset >= 13 or inner == shape[axis]:
+    end = axis + 1 if node.opset >= 13 else len(shape)
+    if len(shape) <= MAX_RANK and math.prod(shape[axis:end]) == shape[axis]:
         draft.add_node(Softmax(axis=axis), (x,), node.output, shape=shape, name=node.name)
         return
-    rows = (math.prod(shape[:axis]), inner)
-    before = draft.reshape(x, rows, hint=f"{node.output}/rows", name=f"{node.name}/rows")
-    draft.add_result(Softmax(axis=1), (before,), node, shape=rows, result=shape, word="softmax")
+    merged = tuple(map(math.prod, (shape[:axis], shape[axis:end], shape[end:])))
+    before = draft.reshape(x, merged, hint=f"{node.output}/rows", name=f"{node.name}/rows")
+    draft.add_result(Softmax(axis=1), (before,), node, shape=merged, result=shape, word="softmax")
 
 
 TRANSLATIONS: Translations = {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from codl.frontend import activations, linear, normalization, pooling, resizing, shaping
+from codl.frontend import activations, linear, normalization, pooling, reducing, resizing, shaping
 from codl.frontend.attention import Finder, add_attention
 from codl.frontend.copies import finish_outputs
 from codl.frontend.draft import Draft, Translations
@@ -23,6 +23,7 @@ TRANSLATIONS: Translations = {
     **linear.TRANSLATIONS,
     **normalization.TRANSLATIONS,
     **pooling.TRANSLATIONS,
+    **reducing.TRANSLATIONS,
     **resizing.TRANSLATIONS,
     **shaping.TRANSLATIONS,
 }

@@ -13,7 +13,7 @@
         return value > high ? high : value;               \
     }
 
-// Activations by way of one exponential: e^x for Elu, e^-|x| for Sigmoid and Swish, e^-2|x| for Tanh, e^-x^2 for Erf and
+// The root, and activations by way of one exponential: e^x for Elu, e^-|x| for Sigmoid and Swish, e^-2|x| for Tanh, e^-x^2 for Erf and
 // Gelu, so that no sum cancels. Near zero Tanh and Erf are their Taylor polynomials; elsewhere Erf is formula 7.1.26 of
 // Abramowitz and Stegun, Handbook of Mathematical Functions (error 1.5e-7). Out of line, for a kernel may store from
 // many places.
@@ -43,6 +43,7 @@
         return sum * t * e;                                                                            \
     }                                                                                                  \
     static __attribute__((noinline)) T activate_by_exponential_##T(T x, int activation, float alpha) { \
+        if (activation == ACTIVATION_SQRT) return sqrt(x);                                             \
         const T one = (T)(1.0f), zero = (T)(0.0f);                                                     \
         const T size = fabs(x) * (activation == ACTIVATION_GELU    ? M_SQRT1_2_F                       \
                                   : activation == ACTIVATION_SWISH ? fabs(alpha)                       \

@@ -50,6 +50,7 @@ def integers(*values: int) -> Any:
 
 CASES: dict[str, tuple[Case, ...]] = {
     **{function.operator: (Case(opset=max(17, function.opset)),) for function in FUNCTIONS.values()},
+    "Abs": (Case(),),
     "Add": (Case(constants={"b": floats(4, 1, 1)}), Case(constants={"b": floats(1, 4, 6, 6)})),
     "AveragePool": (
         Case(attributes={"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
@@ -71,6 +72,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "DepthToSpace": (Case(attributes={"blocksize": 2}),),
     "Div": (Case(constants={"b": floats(1)}),),
     "Dropout": (Case(constants={"training": np.array(False)}, inputs=("x", "", "training")),),
+    "Expand": (Case(x=(4, 1, 6), constants={"shape": integers(2, 4, 6, 6)}),),
     "Flatten": (Case(attributes={"axis": 2}),),
     "Gemm": (
         Case(x=(3, 5), constants={"b": floats(4, 5), "c": floats(4)}, attributes={"transB": 1, "beta": 2.0}),
@@ -92,6 +94,14 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(constants={"pads": integers(0, 0, 1, 2, 0, 0, 2, 1), "v": np.float32(0.5)}),
         Case(constants={"pads": integers(0, 0, 1, 2, 0, 0, 2, 1)}, attributes={"mode": "reflect"}),
     ),
+    **dict.fromkeys(
+        ("ReduceL2", "ReduceSumSquare"),
+        (Case(attributes={"axes": [2, 3]}), Case(attributes={"axes": [1], "keepdims": 0})),
+    ),
+    "ReduceSum": (Case(constants={"axes": integers(2, 3)}), Case(attributes={"keepdims": 0})),
+    "Neg": (Case(),),
+    "Pow": (Case(constants={"exponent": np.float32(2)}), Case(constants={"exponent": np.float32(0.5)})),
+    "Reciprocal": (Case(),),
     "ReduceMean": (Case(attributes={"axes": [1], "keepdims": 0}),),
     "Reshape": (
         Case(constants={"shape": integers(0, -1, 12)}),

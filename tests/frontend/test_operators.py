@@ -87,11 +87,11 @@ def test_translates_activation(case: str) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in FUNCTIONS if kind is not ActivationKind.IDENTITY])
 def test_translates_each_activation_of_the_table(kind: ActivationKind) -> None:
-    only = node(FUNCTIONS[kind].operator, ["x"], ["y"])
+    nodes = [node("Mul", ["x", "x"], ["square"]), node(FUNCTIONS[kind].operator, ["square"], ["y"])]
 
-    graph = check_translation(make_model([only], inputs={"x": [3, 5]}, opset=24))
+    graph = check_translation(make_model(nodes, inputs={"x": [3, 5]}, opset=24))
 
-    assert graph.nodes[0].epilogue.activation.kind is kind
+    assert graph.nodes[-1].epilogue.activation.kind is kind
 
 
 def test_the_table_has_every_activation() -> None:

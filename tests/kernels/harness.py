@@ -38,8 +38,9 @@ ACTIVATIONS = tuple(
         | (_BOUNDS if kind is ActivationKind.CLIP else {}),
     )
     for kind, function in FUNCTIONS.items()
+    if not function.is_partial
 )
-"""One of each kind."""
+"""One of each kind that is defined for all numbers."""
 PLAIN = [one for one in ACTIVATIONS if FUNCTIONS[one.kind].is_plain]
 EPILOGUES = {
     f"{activation.kind}-{order}": Epilogue(activation=activation, residual=order)

@@ -24,6 +24,7 @@ class ActivationKind(StrEnum):
     GELU = "gelu"
     SWISH = "swish"
     """x * sigmoid(alpha * x); SiLU where alpha is 1"""
+    SQRT = "sqrt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class Function:
     """Whether kernels/common/plain.h computes it: a slope below zero, then two bounds."""
     is_expensive: bool = False
     """Whether it takes an exponential."""
+    is_partial: bool = False
+    """Whether it has no value for numbers below zero."""
 
 
 FUNCTIONS: Mapping[ActivationKind, Function] = {
@@ -55,6 +58,7 @@ FUNCTIONS: Mapping[ActivationKind, Function] = {
     ActivationKind.ERF: Function(operator="Erf", is_expensive=True),
     ActivationKind.GELU: Function(operator="Gelu", opset=20, is_expensive=True),
     ActivationKind.SWISH: Function(operator="Swish", opset=24, attributes={"alpha": 1.0}, is_expensive=True),
+    ActivationKind.SQRT: Function(operator="Sqrt", is_partial=True),
 }
 """In the order of their codes in kernels; the bounds of Clip are inputs of ONNX's operator."""
 
