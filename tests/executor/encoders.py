@@ -243,10 +243,68 @@ def inception(*, image: int = 32) -> onnx.ModelProto:
     return net.finish({"x": (1, 3, image, image)}, [net.add("Softmax", logits, axis=-1)])
 
 
+def swin(
+    *, side: int = 8, window: int = 4, width: int = 24, heads: int = 3, batch: int = 1
+) -> onnx.ModelProto:
+    """Return two blocks of attention in windows, the second one shifted, a merge of patches and a head."""
+    net, count, size, tokens = Sketch(), side // window, width // heads, window * window
+    windows = batch * count * count
+
+    def cut(x: str, begin: int, end: int, axis: int) -> str:
+        return net.add("Slice", x, *(net.constant([value], np.int64) for value in (begin, end, axis)))
+
+    def shift(x: str, by: int) -> str:
+        for axis in (1, 2):
+            x = net.add("Concat", cut(x, by, 1 << 40, axis), cut(x, 0, by, axis), axis=axis)
+        return x
+
+    def turn(x: str, *split: int) -> str:
+        return net.add("Transpose", net.reshape(x, batch, *split, width), perm=(0, 1, 3, 2, 4, 5))
+
+    def attend(x: str, *, is_shifted: bool) -> str:
+        rows = net.reshape(turn(x, count, window, count, window), windows, tokens, width)
+        joint = net.reshape(net.linear(rows, width, 3 * width), windows, tokens, 3, heads, size)
+        split = net.add("Split", net.add("Transpose", joint, perm=(2, 0, 3, 1, 4)), outputs=3, axis=0)
+        query, key, value = (
+            net.add("Squeeze", f"{split}.{part}", net.constant([0], np.int64)) for part in range(3)
+        )
+        scores = net.add("MatMul", query, net.add("Transpose", key, perm=(0, 1, 3, 2)))
+        scores = net.add("Add", scores, net.weight(1, heads, tokens, tokens, scale=1.0))
+        if is_shifted:
+            split_scores = net.reshape(scores, batch, -1, heads, tokens, tokens)
+            masked = net.add(
+                "Add", split_scores, net.weight(1, windows // batch, 1, tokens, tokens, scale=9.0)
+            )
+            scores = net.reshape(masked, -1, heads, tokens, tokens)
+        mixed = net.add("MatMul", net.add("Softmax", scores, axis=-1), value)
+        joined = net.reshape(net.add("Transpose", mixed, perm=(0, 2, 1, 3)), windows, tokens, width)
+        image = turn(net.linear(joined, width, width), count, count, window, window)
+        return net.reshape(image, batch, side, side, width)
+
+    x = net.reshape("x", batch, side, side, width)
+    for is_shifted in (False, True):
+        inner = net.norm(x, width)
+        if is_shifted:
+            inner = shift(attend(shift(inner, window // 2), is_shifted=True), side - window // 2)
+        else:
+            inner = attend(inner, is_shifted=False)
+        x = net.add("Add", x, inner)
+        x = net.add("Add", x, feed_forward(net, net.norm(x, width), width))
+    merged = net.add(
+        "Transpose", net.reshape(x, batch, side // 2, 2, side // 2, 2, width), perm=(0, 1, 3, 4, 2, 5)
+    )
+    rows = net.reshape(merged, batch, side * side // 4, 4 * width)
+    logits = net.linear(net.norm(rows, 4 * width), 4 * width, 10)
+    return net.finish(
+        {"x": (batch, side * side, width)}, [net.add("ReduceMean", logits, axes=[1], keepdims=0)]
+    )
+
+
 NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "inception": inception,
     "bert": bert,
     "vit": vit,
     "convnext": convnext,
     "efficientnet": efficientnet,
+    "swin": swin,
 }

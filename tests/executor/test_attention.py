@@ -1,5 +1,6 @@
 """Networks with attention, split every way."""
 
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
@@ -26,9 +27,10 @@ def masked() -> onnx.ModelProto:
     return net.finish({"x": (2, 11, 24)}, [net.linear(joined, 24, 24)])
 
 
-NETWORKS = {
+NETWORKS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "bert": lambda: encoders.bert(layers=1, batch=2),
     "masked": masked,
+    "swin": lambda: encoders.swin(batch=2),
     "vit": encoders.vit,
 }
 
