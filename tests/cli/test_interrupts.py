@@ -59,8 +59,8 @@ def test_a_tuner_that_measures_is_interrupted(tmp_path: Path) -> None:
 def test_verbs_are_interrupted_at_any_time(verb: str, tmp_path: Path) -> None:
     model, draw, ends = save_model(tmp_path / "tiny.onnx"), random.Random(verb), set()
     for _ in range(30):
-        process = start(model, CACHE, LONG[verb])
-        time.sleep(0.5 + 15 * draw.random())
-        ends.add(interrupt(process) if process.poll() is None else (process.wait(), ""))
+        with start(model, CACHE, LONG[verb]) as process:
+            time.sleep(0.5 + 15 * draw.random())
+            ends.add(interrupt(process) if process.poll() is None else (process.returncode, ""))
 
     assert ends <= {(INTERRUPTED, "codl: interrupted"), (0, "")}
