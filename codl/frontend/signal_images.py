@@ -91,7 +91,7 @@ class _Rewriting:
         elif node.op_type in _BY_CHANNEL:
             found = has_constants and len(outputs) == 1 and node.input[0] in self.images
         elif node.op_type in ("Slice", "Split"):
-            has_axes = node.op_type == "Split" or len(node.input) > _AXES_INPUT
+            has_axes = node.op_type == "Split" or any(node.input[_AXES_INPUT : _AXES_INPUT + 1])
             found = has_constants and has_axes and node.input[0] in self.images
         elif node.op_type == "Concat":
             found = all(name in self.images for name in node.input)
