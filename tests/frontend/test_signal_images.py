@@ -129,6 +129,13 @@ def test_what_is_no_window_over_a_signal_stays_as_it_is(nodes: list[onnx.NodePro
     assert wanted.SerializeToString() == before
 
 
+def test_a_slice_without_axes_takes_signals() -> None:
+    nodes = [convolve("x", "a", "w"), node("Slice", ["a", "starts", "ends", "", "steps"], ["y"])]
+    values = {"starts": [0, 2, 1], "ends": [2, 8, 30], "steps": [1, 3, 2]}
+    case = Case(model(nodes, ["y"], **{name: np.array(one, np.int64) for name, one in values.items()}))
+    assert list(case.find_errors(plan_single(case.graph, device=DEVICES[0]), open_devices(DEVICES[:1]))) == []
+
+
 def test_names_that_a_model_has_are_not_taken_again() -> None:
     nodes = [convolve("x", "x/image", "w"), node("Relu", ["x/image"], ["y"])]
     case = Case(make_model(nodes, inputs=X, outputs=["y"], constants={"w": random_array(8, 6, 3)}))
