@@ -117,6 +117,7 @@ def check(path: Path, names: list[str]) -> dict[str, Any]:
     from codl.executor.weights import Weights
     from codl.frontend import load_graph
     from codl.ir.ops import HostCall
+    from tests.oracle import relative_error
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     feeds = {one.name: _draw(one, np.random.default_rng(0)) for one in session.get_inputs()}
@@ -126,7 +127,7 @@ def check(path: Path, names: list[str]) -> dict[str, Any]:
     for what, plan in iterate_plans(graph, devices):
         used = devices if len(plan.devices) > 1 else devices[:1]
         outputs = compile_plan(graph, plan, used, weights=weights).run(feeds)
-        errors[what] = max(_find_error(outputs[name], value) for name, value in expected.items())
+        errors[what] = max(relative_error(outputs[name], value) for name, value in expected.items())
         if what == "dynamic":
             split = sum(len(step.nodes) for step in plan.steps if hasattr(step, "cuts"))
     host = sum(isinstance(node.op, HostCall) for node in graph.nodes)
@@ -181,17 +182,6 @@ def _draw(one: Any, rng: Any) -> Any:
     if one.type == "tensor(int64)":
         return rng.integers(0, _MOST_ID, shape, np.int64)
     return rng.standard_normal(shape, np.float32).astype(np.float16 if "float16" in one.type else np.float32)
-
-
-def _find_error(value: Any, expected: Any) -> float:
-    """Return max|value - expected| / max|expected|; infinite where one is no number."""
-    import numpy as np
-
-    wide = expected.astype(np.float64)
-    error = float(
-        np.abs(value.astype(np.float64) - wide).max(initial=0) / max(1e-30, np.abs(wide).max(initial=0))
-    )
-    return error if np.isfinite(error) else float("inf")
 
 
 def format_page(found: Mapping[str, Any]) -> Iterable[str]:

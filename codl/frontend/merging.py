@@ -27,6 +27,12 @@ class Cut:
         return self.begin == 0 and self.count == self.length and self.step > 0
 
 
+def merge_around(shape: Shape, begin: int, end: int) -> Shape:
+    """Return the shape of up to three axes: those before some neighbours, these, and those behind, if any."""
+    parts = (shape[:begin], shape[begin:end], *([shape[end:]] if end < len(shape) else []))
+    return tuple(map(prod, parts))
+
+
 def merge_order(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
     """Return lengths and order of a transpose of as few axes as possible, none of one element."""
     long = [axis for axis, length in enumerate(shape) if length != 1]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from codl.frontend.draft import MAX_RANK, Draft, Translations
+from codl.frontend.merging import merge_around
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.ops import Affine, CombineMoments, LayerNorm, LocalResponseNorm, Normalize, RowMoments, Softmax
 
@@ -90,7 +91,7 @@ def translate_softmax(draft: Draft, node: OnnxNode) -> None:
     if len(shape) <= MAX_RANK and math.prod(shape[axis:end]) == shape[axis]:
         draft.add_node(Softmax(axis=axis), (x,), node.output, shape=shape, name=node.name)
         return
-    merged = tuple(map(math.prod, (shape[:axis], shape[axis:end], shape[end:])))
+    merged = merge_around(shape, axis, end)
     before = draft.reshape(x, merged, hint=f"{node.output}/rows", name=f"{node.name}/rows")
     draft.add_result(Softmax(axis=1), (before,), node, shape=merged, result=shape, word="softmax")
 

@@ -2,6 +2,7 @@
 
 from codl.frontend.draft import Draft, Translations
 from codl.frontend.onnx_node import OnnxNode
+from codl.frontend.reducing import find_axes
 from codl.frontend.windows import read_window
 from codl.ir.graph import Shape
 from codl.ir.ops import CombineRows, Pool2d, PoolKind, ReduceMean, RowSum
@@ -56,11 +57,10 @@ def translate_reduce_mean(draft: Draft, node: OnnxNode) -> None:
     Over height and width it is the mean of an image; no axes mean all, or none if the node says so.
     """
     x, shape = draft.first_operand(node)
-    stated = draft.integers_of(node, "axes", index=1)
-    if not stated and node.integer("noop_with_empty_axes", 0):
+    axes = find_axes(draft, node, shape)
+    if not axes:
         draft.add_alias(node.output, x)
         return
-    axes = tuple(sorted({a % len(shape) for a in stated or range(len(shape))}))
     if axes == _IMAGE_AXES and len(shape) == 4:
         translate_global_average(draft, node)
         return

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from codl.frontend.draft import MAX_RANK, Draft, Translations
+from codl.frontend.merging import merge_around
 from codl.frontend.onnx_node import OnnxNode
 from codl.ir.graph import NO_EPILOGUE, Shape
 from codl.ir.ops import Activation, ActivationKind, Binary, BinaryKind, Epilogue, ReduceMean, Unary
@@ -28,12 +29,11 @@ def translate_sum_over_axes(
         root: Whether the result is the root of the sum.
     """
     x, shape = draft.carried(node.inputs[0], node=node)
-    axes, result = _find_axes(draft, node, shape), draft.full_shape(node.output, node=node)
+    axes, result = find_axes(draft, node, shape), draft.full_shape(node.output, node=node)
     if not axes or (len(shape) > MAX_RANK and axes != tuple(range(axes[0], axes[-1] + 1))):
         raise node.unsupported(got=f"axes {list(axes)} of {len(shape)}", expected="neighbouring ones")
     if len(shape) > MAX_RANK:
-        parts = shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :]
-        shape, axes = tuple(math.prod(part) for part in parts), (1,)
+        shape, axes = merge_around(shape, axes[0], axes[-1] + 1), (1,)
         x = draft.reshape(x, shape, hint=f"{node.output}/merged")
     if squares:
         x = draft.add_node(_MULTIPLY, (x, x), draft.fresh_name(f"{node.output}/squares"), shape=shape)
@@ -51,7 +51,7 @@ def translate_sum_over_axes(
     )
 
 
-def _find_axes(draft: Draft, node: OnnxNode, shape: Shape) -> tuple[int, ...]:
+def find_axes(draft: Draft, node: OnnxNode, shape: Shape) -> tuple[int, ...]:
     """Return the axes that are reduced, all where the node states none and does not say otherwise."""
     name = node.optional_input(1)
     if name is not None and np.ndim(draft.value(name, node=node)) != 1:

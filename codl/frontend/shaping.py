@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from codl.frontend.draft import MAX_RANK, Draft, Translations, is_holdable
-from codl.frontend.merging import Cut, fit_cuts, fit_order, merge_order
+from codl.frontend.merging import Cut, fit_cuts, fit_order, merge_around, merge_order
 from codl.frontend.onnx_node import OnnxNode
 from codl.frontend.slices import find_picks
 from codl.ir.graph import Shape
@@ -107,10 +107,9 @@ def translate_concat(draft: Draft, node: OnnxNode) -> None:
         return
     axis, shape = node.integer("axis", 1) % len(result), result
     if not is_holdable(result):
-        rows = math.prod(result[:axis])
-        shape = (rows, math.prod(result[axis:]))
+        shape = merge_around(result, axis, len(result))
         operands = [
-            draft.reshape(x, (rows, math.prod(part[axis:])), hint=f"{name}/merged")
+            draft.reshape(x, merge_around(part, axis, len(part)), hint=f"{name}/merged")
             for (x, part), name in zip(carried, node.inputs, strict=True)
         ]
         axis = 1

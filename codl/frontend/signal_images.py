@@ -51,18 +51,16 @@ class _Rewriting:
         self._twins: dict[str, str] = {}
         self.images: set[str] = set()
         """Signals that some widened node writes."""
-        self._widened = [self._is_widened(node) for node in graph.node]
+        self._nodes = [(node, self._find_out(node)) for node in graph.node]
+        """In topological order, and whether each computes images."""
 
     def apply(self) -> None:
         """Put the nodes of images in the place of those of signals."""
-        left = [
-            node for node, is_widened in zip(self._graph.node, self._widened, strict=True) if not is_widened
-        ]
-        wanted = {name for node in left for name in find_reads(node)} | {
-            one.name for one in self._graph.output
-        }
+        wanted = {one.name for one in self._graph.output}
+        for node, is_widened in self._nodes:
+            wanted.update(() if is_widened else find_reads(node))
         nodes: list[Any] = []
-        for node, is_widened in zip(self._graph.node, self._widened, strict=True):
+        for node, is_widened in self._nodes:
             if not is_widened:
                 nodes.append(node)
                 continue
@@ -80,8 +78,8 @@ class _Rewriting:
         del self._graph.initializer[:]
         self._graph.initializer.extend(kept)
 
-    def _is_widened(self, node: Any) -> bool:
-        """Return whether a node computes images; its outputs are noted."""
+    def _find_out(self, node: Any) -> bool:
+        """Return whether a node computes images, and note its outputs if it does."""
         outputs = [name for name in node.output if name]
         if node.domain not in ("", "ai.onnx") or not all(map(self._is_signal, outputs)) or not node.input:
             return False
