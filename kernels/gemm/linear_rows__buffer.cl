@@ -1,7 +1,6 @@
 // linear_rows__buffer: dst[n, r, j] = epilogue(bias[j] + sum over k of src[n, r, k] * weight[k, j]), few rows
 //
-// A column is summed by 32 work-items, each of which takes every 32nd vector of four products; where there is one row,
-// by all of a group.
+// A column is summed by all work-items of a group, each of which takes every 256th vector of four products.
 //
 // Arguments
 //   dst       float, kernel dimensions (n, 1, rows, columns)   the box is written, nothing else

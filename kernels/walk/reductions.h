@@ -30,19 +30,6 @@ BODY sum_lanes(__local const sum_t *d, __global float *dst, __global const float
     END_ITEMS
 }
 
-// Adds a value of each of the `width` work-items of a line, for all lines of a group at once; halves are added to halves.
-static inline float add_line(float value, int width, __local float *memory) {
-    const int lid = get_local_id(0);
-    GROUP_BARRIER
-    memory[lid] = value;
-    GROUP_BARRIER
-    for (int half_width = width / 2; half_width > 0; half_width /= 2) {
-        if (lid % width < half_width) memory[lid] += memory[lid + half_width];
-        GROUP_BARRIER
-    }
-    return memory[lid / width * width];
-}
-
 typedef struct {
     place_t dst, src, residual;
     int weights;
@@ -53,9 +40,23 @@ typedef struct {
     __global float *dst, __global const float *src, __global const float *residual, __global const float *weights
 #define LINEAR_COLUMNS 8
 #define LINEAR_WIDTH (GROUP / LINEAR_COLUMNS)
-#define LINEAR_ROWS 4
+#define LINEAR_ROWS 8
 // Local memory that it takes, in floats.
 #define LINEAR_FLOATS (GROUP * LINEAR_COLUMNS)
+
+// Adds for each column of a panel what the work-items of a group have written, [LINEAR_COLUMNS, GROUP]: the sum is that of
+// the first work-item of the column's line.
+static inline float add_panel(__local float *memory) {
+    const int column = get_local_id(0) / LINEAR_WIDTH, lane = get_local_id(0) % LINEAR_WIDTH;
+    GROUP_BARRIER
+    float sum = 0.0f;
+    UNROLL for (int i = 0; i < LINEAR_COLUMNS; ++i) sum += memory[column * GROUP + i * LINEAR_WIDTH + lane];
+    memory[column * GROUP + lane] = sum;
+    GROUP_BARRIER
+    if (lane == 0)
+        for (int i = 1; i < LINEAR_WIDTH; ++i) sum += memory[column * GROUP + i];
+    return sum;
+}
 
 // Stores a sum of a column through the epilogue.
 static inline void store_linear(__local const linear_t *d, float sum, int n, int w, int channel, __global float *dst,
@@ -109,14 +110,8 @@ BODY linear_vector(__local const linear_t *d, LINEAR_BUFFERS, int group, int gro
         GROUP_BARRIER
         UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c)
             memory[c * GROUP + lid] = (sums[c].x + sums[c].y) + (sums[c].z + sums[c].w);
-        GROUP_BARRIER
-        float sum = 0.0f;
-        UNROLL for (int i = 0; i < LINEAR_COLUMNS; ++i) sum += memory[column * GROUP + i * LINEAR_WIDTH + lane];
-        memory[column * GROUP + lane] = sum;
-        GROUP_BARRIER
+        const float sum = add_panel(memory);
         const int channel = (d->panel_begin + place) * LINEAR_COLUMNS + column;
-        if (lane == 0)
-            for (int i = 1; i < LINEAR_WIDTH; ++i) sum += memory[column * GROUP + i];
         if (lane == 0 && channel >= d->channel_begin && channel < d->channel_end) {
             const float bias = weights[(size_t)place * (LINEAR_COLUMNS * (padded + 1)) + column];
             store_linear(d, sum + bias, d->n_begin, d->row_begin, channel, dst, residual);
@@ -124,36 +119,45 @@ BODY linear_vector(__local const linear_t *d, LINEAR_BUFFERS, int group, int gro
     }
 }
 
-// A line of work-items sums a column: each of them every 32nd vector of four, then all of the line. Weights lie as
-// [panel, 8 + 8 * K], the biases of a panel's columns, then the columns, zeros behind the last row up to a multiple of 4.
+// Few rows: a work-item takes every 256th vector of four of all columns of a panel, for all of LINEAR_ROWS rows. Weights
+// lie as [panel, 8 + 8 * K], the biases of a panel's columns, then the columns, zeros behind the last row up to a multiple
+// of 4.
 BODY linear_matrix(__local const linear_t *d, LINEAR_BUFFERS, int group, int groups, __local float *memory) {
     const int lid = get_local_id(0), column = lid / LINEAR_WIDTH, lane = lid % LINEAR_WIDTH;
     const int depth = d->depth, padded = (depth + 3) / 4 * 4, rows = d->row_end - d->row_begin;
     const bool is_aligned = IS_ALIGNED(d->src) && depth % 4 == 0;
     for (int place = group; place < d->panels; place += groups) {
         __global const float *bias = weights + (size_t)place * (LINEAR_COLUMNS * (padded + 1));
-        __global const float *weight = bias + LINEAR_COLUMNS + column * padded;
         const int channel = (d->panel_begin + place) * LINEAR_COLUMNS + column;
         for (int first = 0; first < d->n_count * rows; first += LINEAR_ROWS) {
-            float4 sums[LINEAR_ROWS];
+            const int count = min(LINEAR_ROWS, d->n_count * rows - first);
+            float sums[LINEAR_ROWS * LINEAR_COLUMNS];
             int at[LINEAR_ROWS];
-            for (int r = 0; r < LINEAR_ROWS; ++r) {
-                const int row = min(first + r, d->n_count * rows - 1), n = row / rows;
-                sums[r] = (float4)(0.0f);
+            UNROLL for (int r = 0; r < LINEAR_ROWS; ++r) {
+                const int row = first + min(r, count - 1), n = row / rows;
+                UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) sums[r * LINEAR_COLUMNS + c] = 0.0f;
                 at[r] = INDEX(d->src, d->n_begin + n, 0, d->row_begin + row - n * rows, 0);
             }
-            for (int k = lane * 4; k < depth; k += LINEAR_WIDTH * 4) {
-                const float4 factor = GLOBAL_4(weight + k);
-                for (int r = 0; r < LINEAR_ROWS; ++r) {
+            for (int k = lid * 4; k < depth; k += GROUP * 4) {
+                float4 factors[LINEAR_COLUMNS];
+                UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c)
+                    factors[c] = GLOBAL_4(bias + LINEAR_COLUMNS + c * padded + k);
+                UNROLL for (int r = 0; r < LINEAR_ROWS; ++r) {
                     __global const float *from = src + at[r] + k * d->src.c;
                     const float4 value = is_aligned ? GLOBAL_4(from) : load_lanes(from, d->src.c, 0, depth - k);
-                    sums[r] = fma(value, factor, sums[r]);
+                    UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) {
+                        const float sum = fma(value.x, factors[c].x, sums[r * LINEAR_COLUMNS + c]);
+                        sums[r * LINEAR_COLUMNS + c] =
+                            fma(value.w, factors[c].w, fma(value.z, factors[c].z, fma(value.y, factors[c].y, sum)));
+                    }
                 }
             }
-            for (int r = 0; r < LINEAR_ROWS; ++r) {
-                const float sum = add_line((sums[r].x + sums[r].y) + (sums[r].z + sums[r].w), LINEAR_WIDTH, memory);
-                const bool is_wanted = first + r < d->n_count * rows && channel >= d->channel_begin;
-                if (lane == 0 && is_wanted && channel < d->channel_end) {
+            UNROLL for (int r = 0; r < LINEAR_ROWS; ++r) {
+                GROUP_BARRIER
+                UNROLL for (int c = 0; c < LINEAR_COLUMNS; ++c) memory[c * GROUP + lid] = sums[r * LINEAR_COLUMNS + c];
+                const float sum = add_panel(memory);
+                const bool is_wanted = r < count && channel >= d->channel_begin && channel < d->channel_end;
+                if (lane == 0 && is_wanted) {
                     const int n = (first + r) / rows, w = d->row_begin + first + r - n * rows;
                     store_linear(d, sum + bias[column], d->n_begin + n, w, channel, dst, residual);
                 }
