@@ -11,6 +11,7 @@ from codl.devices.mapping import HeldRegion
 from codl.devices.opencl import Device
 from codl.devices.signals import Signals
 from codl.executor.copies import prepare_read, prepare_write
+from codl.executor.ids import check_ids, count_rows
 from codl.executor.placement import Placement
 from codl.executor.trace import Entry, Trace, play_traced
 from codl.executor.weights import Piece
@@ -62,6 +63,8 @@ class Executable:
         self._loose = loose
         """Values on the host alone during a run."""
         inputs, outputs = self._on_devices(graph.inputs), self._on_devices(graph.outputs)
+        self._rows = count_rows(graph)
+        """Of the tables that inputs are ids of."""
         self._inputs = {name: prepare_write(placement.hosts[name].view()) for name in inputs}
         self._outputs = {name: prepare_read(placement.hosts[name].view()) for name in outputs}
         self._held, self._launches = held, launches
@@ -78,9 +81,11 @@ class Executable:
             feeds: One value for each graph input, types and shapes already checked.
 
         Raises:
+            InputError: An id is none of its table's.
             DeviceError: A driver failed during the run.
             HostError: ONNX Runtime failed during the run.
         """
+        check_ids(feeds, self._rows)
         check_not_lost(self._needed)
         with self._turn, self._at_work():
             self._take(feeds)
@@ -96,6 +101,7 @@ class Executable:
         Raises:
             DeviceError: The executable was compiled for devices without profiling.
         """
+        check_ids(feeds, self._rows)
         check_not_lost(self._needed)
         with self._turn, self._at_work():
             self._take(feeds)

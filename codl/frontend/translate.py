@@ -6,6 +6,7 @@ from codl.frontend import activations, linear, normalization, pooling, reducing,
 from codl.frontend.attention import Finder, add_attention
 from codl.frontend.copies import finish_outputs
 from codl.frontend.draft import Draft, Translations
+from codl.frontend.embeddings import add_embedding, find_embeddings
 from codl.frontend.host import arrange
 from codl.frontend.initializers import read_array
 from codl.frontend.onnx_node import NoKernelError, OnnxNode
@@ -63,7 +64,7 @@ def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Gra
     )
     draft.tensors.update({name: draft.describe(name) for name in inputs})
     declared = [value.name for value in model.graph.output]
-    _translate_nodes(draft, nodes, outputs=declared)
+    _translate_nodes(draft, nodes, inputs=inputs, outputs=declared)
     outputs = finish_outputs(draft, declared)
     arranged = arrange(draft, model=model, inputs=inputs, outputs=outputs)
     return Graph(
@@ -78,7 +79,7 @@ def translate(model: Any, *, label: str, limits: Limits = DEFAULT_LIMITS) -> Gra
     )
 
 
-def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, outputs: list[str]) -> None:
+def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, inputs: list[str], outputs: list[str]) -> None:
     if draft.opset < OLDEST_OPSET:
         for node in nodes:
             draft.add_host_node(node, reason=f"opset {draft.opset}: kernels know {OLDEST_OPSET} and later")
@@ -88,11 +89,16 @@ def _translate_nodes(draft: Draft, nodes: list[OnnxNode], *, outputs: list[str])
     inside = finder.find_hidden(list(attention.values()))
     shuffles = {one.last.output: one for one in find_shuffles(nodes, draft.shapes, outputs=outputs)}
     hidden = {node.output for shuffle in shuffles.values() for node in shuffle.inner}
+    found = find_embeddings(nodes, draft, inputs=inputs, outputs=outputs)
+    embeddings = {one.node.output: one for one in found}
+    hidden.update(name for one in found for name in one.moved)
     for node in nodes:
         if node.output in attention:
             add_attention(draft, attention[node.output])
         elif node.output in inside:
             continue
+        elif node.output in embeddings:
+            add_embedding(draft, embeddings[node.output])
         elif node.output in shuffles:
             _add_shuffle(draft, shuffles[node.output])
         elif node.output not in hidden:

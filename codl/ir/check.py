@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from codl.errors import ModelError
 from codl.ir.graph import FLOAT_TYPE, Graph, Node, Tensor
+from codl.ir.ids import find_tables
 from codl.ir.ops import HostCall, MisfitError
 
 
@@ -48,7 +49,7 @@ def _find_tensor_problems(graph: Graph) -> Iterator[str]:
         tensor = graph.tensors.get(name)
         if tensor is None:
             yield f"tensor {name!r}: got no shape, expected an entry in the graph's tensors"
-        elif not tensor.is_on_host and tensor.type != FLOAT_TYPE:
+        elif not tensor.is_on_host and tensor.type != FLOAT_TYPE and find_tables(name, graph) is None:
             yield f"tensor {name!r}: got {tensor.type or 'no type'}, expected {FLOAT_TYPE} on a device"
         elif not tensor.is_on_host and any(length < 1 for length in tensor.shape):
             yield f"tensor {name!r}: got shape {list(tensor.shape)}, expected lengths of 1 or more"

@@ -34,7 +34,10 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A float32 tensor of fixed shape, ONNX axis order; or a value of any type on the host only."""
+    """A float32 tensor of fixed shape, ONNX axis order; or a value of any type on the host only.
+
+    An input that is ids of embeddings (`codl/ir/ids.py`) keeps its type, and is float32 on devices.
+    """
 
     name: str
     shape: Shape

@@ -87,7 +87,7 @@ def hard_max() -> onnx.ModelProto:
 
 
 def embedding() -> onnx.ModelProto:
-    """Token ids in, a table on the host, convolution behind it."""
+    """Token ids in, a row of a table for each, convolution behind it."""
     nodes = [
         node("Gather", ["table", "ids"], ["e"]),
         node("Transpose", ["e"], ["t"], perm=[0, 2, 1]),

@@ -27,16 +27,21 @@ class Case:
     """All constants in their order by default."""
     outputs: tuple[str, ...] = ("t",)
     opset: int = 17
+    ids: tuple[int, ...] | None = None
+    """Shape of an input `ids` of int64 that the operator reads in place of x."""
 
     def build(self, op_type: str) -> onnx.ModelProto:
         """Return x -> Relu -> operator -> Relu -> y, so that what the operator writes is an intermediate."""
         inputs = self.inputs or ("x", *self.constants)
         nodes = [
-            node("Relu", ["given"], ["x"], name="before"),
             node(op_type, list(inputs), list(self.outputs), name="liar", **self.attributes),
             node("Relu", [self.outputs[-1]], ["y"], name="after"),
         ]
         constants = {name: np.asarray(value) for name, value in self.constants.items()}
+        if self.ids is not None:
+            given, types = {"ids": self.ids}, {"ids": TensorProto.INT64}
+            return make_model(nodes, inputs=given, constants=constants, opset=self.opset, types=types)
+        nodes.insert(0, node("Relu", ["given"], ["x"], name="before"))
         return make_model(nodes, inputs={"given": self.x}, constants=constants, opset=self.opset)
 
 
@@ -118,6 +123,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "Gather": (
         Case(constants={"i": integers(2)}, attributes={"axis": 1}),
         Case(constants={"i": integers(0, 2)}, attributes={"axis": 2}),
+        Case(ids=(2, 3), constants={"table": floats(9, 4)}, inputs=("table", "ids")),
     ),
     "Slice": (
         Case(

@@ -227,7 +227,7 @@ def test_text_of_something_else_is_refused(text: str) -> None:
 
 def test_host_models_are_kept(made: list[str]) -> None:
     table = np.random.default_rng(0).standard_normal((1000, 300), np.float32)
-    nodes = [node("Gather", ["table", "ids"], ["e"]), node("Relu", ["e"], ["y"])]
+    nodes = [node("Gather", ["table", "ids"], ["e"], axis=1), node("Relu", ["e"], ["y"])]
     types = {"ids": onnx.TensorProto.INT64}
     model = make_model(nodes, inputs={"ids": [5]}, constants={"table": table}, types=types)
     first, second = (load_model(model.SerializeToString()).graph for _ in range(2))

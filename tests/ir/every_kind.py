@@ -5,6 +5,7 @@ from tests.ir.random_attention import attentions
 from tests.ir.random_moves import (
     channel_shuffles,
     depth_to_spaces,
+    embeddings,
     paddings,
     resizings,
     slices,
@@ -43,6 +44,7 @@ EVERY_KIND = {
     "attention": attentions(),
     "space to depth": space_to_depths(),
     "depth to space": depth_to_spaces(),
+    "embedding": embeddings(),
     "channel shuffle": channel_shuffles(),
     "transpose": transposes(),
     "slice": slices(),

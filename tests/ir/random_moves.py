@@ -12,6 +12,7 @@ from codl.ir.ops import (
     ChannelShuffle,
     Coordinates,
     DepthToSpace,
+    Embedding,
     Pad,
     PadMode,
     Resize2d,
@@ -31,6 +32,13 @@ def depth_to_spaces(draw: st.DrawFn) -> Graph:
     source = (batch, channels * block * block, height, width)
     op = DepthToSpace(block=block, is_column_major=draw(st.booleans()))
     return one_node(op, [source], (batch, channels, height * block, width * block))
+
+
+@st.composite
+def embeddings(draw: st.DrawFn) -> Graph:
+    """Return rows of a table, picked by ids of one or two axes."""
+    ids, table = draw(shapes(least=1, most=2)), draw(shapes(least=2, most=2))
+    return one_node(Embedding(), [ids, table], (*ids, table[1]))
 
 
 @st.composite
@@ -168,7 +176,13 @@ def _neighbours(op: Resize2d, axis: int, length: int, out_length: int, place: in
     return {min(max(i, 0), length - 1) for i in found}
 
 
+def _embedding(_: Embedding, shapes: Sequence[Shape], __: Shape, index: Index) -> Reads:
+    yield 0, index[:-1]
+    yield from ((1, (row, index[-1])) for row in range(shapes[1][0]))
+
+
 READS: Readers = {
+    Embedding: _embedding,
     DepthToSpace: _depth_to_space,
     Slice: _slice,
     Pad: _pad,

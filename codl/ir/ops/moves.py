@@ -11,9 +11,11 @@ from codl.ir.boxes import Boxes, IntArray, Shape
 from codl.ir.ops.operator import Needs, Op, Shapes, check, check_axes, check_groups, take, with_rank
 
 __all__ = [
+    "MOST_ROWS",
     "ChannelShuffle",
     "Concat",
     "DepthToSpace",
+    "Embedding",
     "Pad",
     "PadMode",
     "Reshape",
@@ -46,6 +48,34 @@ class Concat(Op):
         return tuple(
             out.with_axis(self.axis, np.clip(begin - start, 0, length), np.clip(end - start, 0, length))
             for start, length in zip(starts, lengths, strict=False)
+        )
+
+
+MOST_ROWS = 1 << 24
+"""Of a table: every smaller whole number is a float32."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding(Op):
+    """Rows of a table, one for each id; negative ids count from its end.
+
+    Inputs: ids, [N] or [B, N], whole numbers as floats; table, [rows, columns]. Output: [..., columns].
+    """
+
+    def find_shapes(self, shapes: Shapes, output: Shape) -> Shapes:
+        """The ids' shape, and behind it the columns."""
+        ids, table = take(shapes, 2)
+        check(len(ids) in (1, 2), got=f"ids of shape {list(ids)}", expected="1 or 2 axes")
+        rows, columns = with_rank(table, 2)
+        check(rows <= MOST_ROWS, got=f"{rows} rows", expected=f"at most {MOST_ROWS}")
+        return ids, table, (*ids, columns)
+
+    def find_needs(self, shapes: Shapes, output: Shape, out: Boxes) -> Needs:
+        """Return the ids of its rows; of the table all rows, and its columns."""
+        table = Boxes.whole(shapes[1], out.count)
+        return (
+            Boxes(out.begin[:, :-1], out.end[:, :-1]),
+            table.with_axis(1, out.begin[:, -1], out.end[:, -1]),
         )
 
 
