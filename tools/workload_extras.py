@@ -15,6 +15,7 @@ from codl.ir.ops import (
     BinaryKind,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Epilogue,
     LayerNorm,
     MatMul,
@@ -50,6 +51,8 @@ _SEQUENCES = (
     (1, 512, 256),
 )
 """[batch, tokens, width]"""
+_ROWS = 8192
+"""Of a table of embeddings."""
 _DECODERS = (
     (1, 512, 7, 256),
     (1, 256, 14, 128),
@@ -149,6 +152,7 @@ def _attention(shape: Shape) -> list[Layer]:
         Layer(op=MatMul(), inputs=(shape, (batch, width, tokens)), output=(batch, tokens, tokens)),
         Layer(op=Softmax(axis=3), inputs=(scores,), output=scores),
         Layer(op=mix, inputs=(shape,) * 3, output=shape),
+        Layer(op=Embedding(), inputs=(shape[:2], (_ROWS, width)), constants=(1,), output=shape),
         Layer(op=norm, inputs=(shape, (width,), (width,)), constants=(1, 2), output=shape),
         Layer(op=Transpose(order=(0, 2, 1)), inputs=(shape,), output=(batch, width, tokens)),
         Layer(op=ReduceMean(axes=(2,)), inputs=(shape,), output=(batch, tokens, 1)),

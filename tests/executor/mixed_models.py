@@ -99,6 +99,23 @@ def embedding() -> onnx.ModelProto:
     return make_model(nodes, inputs={"ids": [2, 16]}, constants=constants, types={"ids": INT64})
 
 
+def masked_embedding() -> onnx.ModelProto:
+    """Token ids that the host compares, so that it picks rows of the table, too; convolution behind both."""
+    nodes = [
+        node("Gather", ["table", "ids"], ["e"]),
+        node("Equal", ["ids", "one"], ["m"]),
+        node("Cast", ["m"], ["f"], to=TensorProto.FLOAT),
+        node("Unsqueeze", ["f", "last"], ["g"]),
+        node("Mul", ["e", "g"], ["h"]),
+        node("Transpose", ["h"], ["t"], perm=[0, 2, 1]),
+        node("Reshape", ["t", "shape"], ["p"]),
+        conv("p", "a", "y"),
+    ]
+    constants = {"table": random_array(30, 8), "shape": np.array([2, 8, 4, 4]), "a": WEIGHTS["a"]}
+    constants |= {"one": np.array(1), "last": np.array([-1])}
+    return make_model(nodes, inputs={"ids": [2, 16]}, constants=constants, types={"ids": INT64})
+
+
 def mask() -> onnx.ModelProto:
     """A condition as input, a chain of types, two parts on the host with kernels between and around."""
     nodes = [
@@ -276,6 +293,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
         classifier,
         hard_max,
         embedding,
+        masked_embedding,
         mask,
         detection,
         recurrent,

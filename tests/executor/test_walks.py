@@ -20,6 +20,7 @@ from codl.plan.schedule import make_schedule
 from codl.plan.single import plan_single
 from tests.exactness import Case
 from tests.executor import encoders
+from tests.executor.mixed_models import MODELS
 from tests.kernels.groups import as_gpu
 from tests.oracle import relative_error
 from tests.random_plans import draw_plan
@@ -80,6 +81,13 @@ def test_one_launch_has_the_bits_of_many(gpu: Device, network: str, monkeypatch:
     assert walking.launch_count == 1 < launching.launch_count
     for one, other in zip(walking.run(case.feeds).values(), launching.run(case.feeds).values(), strict=True):
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
+def test_an_embedding_is_a_launch_before_the_walk(gpu: Device) -> None:
+    case = Case(MODELS["embedding"]())
+    plan = plan_single(case.graph, device=gpu.info.name)
+    assert list(case.find_errors(plan, [gpu])) == []
+    assert compile_plan(case.graph, plan, [gpu]).launch_count == 2
 
 
 def test_an_image_lies_as_it_is_given_where_one_device_computes(gpu: Device) -> None:
