@@ -19,7 +19,7 @@ from codl.devices.timing import time_call
 from codl.errors import DeviceError, ProfileError
 from codl.executor.compile import compile_plan
 from codl.executor.host import HostSessions
-from codl.executor.trace import EventKind, Trace
+from codl.executor.trace import Event, EventKind, Trace
 from codl.ir.graph import Graph
 from codl.latency.predictor import Predictor
 from codl.machine import DeviceInfo, Precision
@@ -165,12 +165,17 @@ def measure_plan(inspection: Inspection, plan: Plan, graph: Graph) -> Inspection
     build = partial(compile_plan, graph, plan, hosts=hosts, databases=databases)
     plain = time_call(partial(build(devices).run, feeds))
     watched = build([device.with_profiling() for device in devices])
+    expected = {
+        (operator.name, part.device): part.predicted_us or 0.0
+        for operator in inspection.operators
+        for part in operator.parts
+    }
     runs, whole_us = [], []
     for round_ in range(_WARMUP + _ROUNDS):
         taken_us, trace = plain() * _US, watched.run_traced(feeds)[1]
         if round_ >= _WARMUP:
             whole_us.append(taken_us)
-            runs.append(list_spans(trace, plan))
+            runs.append(list_spans(trace, plan, expected))
     return add_measurement(inspection, runs, whole_us)
 
 
@@ -186,13 +191,19 @@ def make_feeds(graph: Graph) -> dict[str, Any]:
     return feeds
 
 
-def list_spans(trace: Trace, plan: Plan) -> list[Span]:
-    """Return a trace as spans with their steps, several for a launch of several nodes."""
+def list_spans(trace: Trace, plan: Plan, expected: Mapping[tuple[str, str], float]) -> list[Span]:
+    """Return a trace as spans with their steps, several for a launch of several nodes.
+
+    Args:
+        trace: What a run did.
+        plan: Its plan.
+        expected: What nodes are predicted to take on devices, in us: how launches of several are divided.
+    """
     steps = {node: index for index, step in enumerate(plan.steps) for node in step_nodes(step)}
     spans = []
     for event in trace.events:
         start_us = event.start_us
-        for name, share in event.parts or ((event.name, 1.0),):
+        for name, share in _divide(event, expected):
             span = Span(
                 track="host" if event.kind not in _ON_DEVICE else event.device,
                 kind=str(EventKind.WAIT if event.kind is EventKind.MEET else event.kind),
@@ -205,6 +216,15 @@ def list_spans(trace: Trace, plan: Plan) -> list[Span]:
             spans.append(span)
             start_us += span.duration_us
     return spans
+
+
+def _divide(event: Event, expected: Mapping[tuple[str, str], float]) -> Sequence[tuple[str, float]]:
+    """Return the nodes of an event with their shares: of its operations, of those predicted as predicted."""
+    parts = event.parts or ((event.name, 1.0),)
+    times = {name: us for name, _ in parts if (us := expected.get((name, event.device)))}
+    rest = sum(share for name, share in parts if name in times)
+    total = sum(times.values())
+    return [(name, rest * times[name] / total if name in times else share) for name, share in parts]
 
 
 _ON_DEVICE = (EventKind.LAUNCH, EventKind.PUBLISH, EventKind.MEET)
