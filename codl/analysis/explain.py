@@ -12,7 +12,7 @@ from codl.plan.residency import step_nodes
 from codl.plan.schedule import Launch, Schedule, make_schedule
 from codl.plan.sharing import Arrangement
 from codl.plan.steps import Chain, Host, Plan, Run, Step
-from codl.plan.text import axis_name
+from codl.plan.text import axis_name, group_reasons
 from codl.plan.timeline import Span
 from codl.report.inspection import Alternative, Inspection, Operator, Part, StepRow
 from codl.simulator.fused import FusedLaunches
@@ -186,7 +186,7 @@ def _explain_operators(
                 parts=parts,
                 predicted_us=own,
                 of_total=own / total_us if own is not None and total_us else None,
-                note="; ".join(step.reasons) if isinstance(step, Host) and place == 0 else "",
+                note="; ".join(group_reasons(step.reasons)) if isinstance(step, Host) and place == 0 else "",
                 in_kernel_of=mains.get(name),
             )
         )

@@ -1,7 +1,8 @@
 """A plan as text for people."""
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from codl.ir.graph import Graph, Node
 from codl.ir.ops import HostCall
@@ -13,6 +14,8 @@ PARTS = frozenset({"rows", "image", "matrix", "factors", "normalized", "softmax"
 """Last parts of the names of nodes that an ONNX node becomes besides the one that keeps its name."""
 _WIDEST = 40
 """Of a column of names; longer names are still written in full, as flags need them."""
+_NAME = re.compile("'[^']*'")
+"""A name in a reason."""
 _AXES = {4: ("N", "OC", "H", "W"), 2: ("rows", "columns")}
 
 
@@ -93,8 +96,17 @@ def _format_host(step: Host, width: int) -> Iterator[str]:
     counts = Counter(step.operators)
     operators = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
     yield f" {draw_bracket(0, 1)} {'host':<{width}}  {operators}".rstrip()
-    for reason in step.reasons:
+    for reason in group_reasons(step.reasons):
         yield f"   {'':<{width}}    {reason}"
+
+
+def group_reasons(reasons: Sequence[str]) -> Iterator[str]:
+    """Yield the first of reasons that differ in names only, and how many more there are."""
+    groups: dict[str, list[str]] = {}
+    for reason in reasons:
+        groups.setdefault(_NAME.sub("", reason), []).append(reason)
+    for first, *others in groups.values():
+        yield f"{first} (and {len(others)} like it)" if others else first
 
 
 def draw_bracket(place: int, length: int) -> str:

@@ -292,7 +292,6 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
         einsum,
         classifier,
         hard_max,
-        embedding,
         masked_embedding,
         mask,
         detection,

@@ -20,7 +20,7 @@ from codl.plan.schedule import make_schedule
 from codl.plan.single import plan_single
 from tests.exactness import Case
 from tests.executor import encoders
-from tests.executor.mixed_models import MODELS
+from tests.executor.mixed_models import embedding
 from tests.kernels.groups import as_gpu
 from tests.oracle import relative_error
 from tests.random_plans import draw_plan
@@ -84,7 +84,7 @@ def test_one_launch_has_the_bits_of_many(gpu: Device, network: str, monkeypatch:
 
 
 def test_an_embedding_is_a_launch_before_the_walk(gpu: Device) -> None:
-    case = Case(MODELS["embedding"]())
+    case = Case(embedding())
     plan = plan_single(case.graph, device=gpu.info.name)
     assert list(case.find_errors(plan, [gpu])) == []
     assert compile_plan(case.graph, plan, [gpu]).launch_count == 2
