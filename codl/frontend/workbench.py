@@ -1,12 +1,15 @@
 """A graph being rewritten: nodes by their output, in topological order."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from codl.ir.graph import FloatArray, Graph, Node, Tensor
+
+_SMALL_BYTES = 1 << 16
+"""Up to so many bytes a constant is compared with those that were added before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,8 @@ class Workbench:
     """Activation -> reads by nodes, plus one for a graph output."""
     constants: dict[str, FloatArray]
     positions: dict[str, int]
+    derived: dict[tuple[object, object], str] = field(default_factory=dict)
+    """Shape and content of a constant that was added -> its name."""
 
     @classmethod
     def of(cls, graph: Graph) -> "Workbench":
@@ -58,12 +63,20 @@ class Workbench:
         self.nodes[fusion.node.output] = fusion.node
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
-        """Add a derived constant, cast to float32, and return its name."""
+        """Add a derived constant, cast to float32, and return its name; that of an equal one if it is small.
+
+        So layers that share a weight share what kernels make of weight and bias.
+        """
+        array = np.ascontiguousarray(value, dtype=np.float32)
+        content = array.shape, array.tobytes() if array.nbytes <= _SMALL_BYTES else id(array)
+        if content in self.derived:
+            return self.derived[content]
         name, count = hint, 1
         while name in self.graph.tensors or name in self.constants:
             count += 1
             name = f"{hint}_{count}"
-        self.constants[name] = np.ascontiguousarray(value, dtype=np.float32)
+        self.constants[name] = array
+        self.derived[content] = name
         return name
 
     def finish(self) -> Graph:

@@ -209,6 +209,25 @@ def test_folds_constant_addition_into_bias_of_product(shape: tuple[int, ...]) ->
     assert only.epilogue.activation.kind is ActivationKind.RELU
 
 
+def test_layers_with_the_same_constants_share_them() -> None:
+    graph = translate(
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Add", ["a", "c"], ["b"]),
+        node("MatMul", ["b", "w"], ["d"]),
+        node("Add", ["d", "c"], ["e"]),
+        node("MatMul", ["e", "w"], ["f"]),
+        node("Add", ["f", "other"], ["y"]),
+        w=random_array(6, 6),
+        c=random_array(6),
+        other=random_array(6, seed=7),
+    )
+
+    first, second, third = (one for one in graph.nodes if one.kind == "MatMul")
+    assert first.inputs[1:] == second.inputs[1:]
+    assert third.inputs[1] == second.inputs[1]
+    assert third.inputs[2] != second.inputs[2]
+
+
 @pytest.mark.parametrize("shape", [(1, 4, 1, 1), (4, 1, 1), ()], ids=str)
 def test_folds_factors_and_addends_of_channels_into_affine(shape: tuple[int, ...]) -> None:
     statistics = {name: random_array(4, seed=i) for i, name in enumerate(("s", "t", "m"))}
