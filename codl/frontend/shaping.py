@@ -83,16 +83,21 @@ def translate_transpose(draft: Draft, node: OnnxNode) -> None:
     """Add a `Transpose`, or a `Reshape` where only axes of one element move."""
     x, shape = draft.carried(node.inputs[0], node=node)
     order = node.integers("perm") or tuple(reversed(range(len(shape))))
+    _add_turned(draft, node, x, shape=shape, order=order)
+
+
+def _add_turned(draft: Draft, node: OnnxNode, x: str, *, shape: Shape, order: Sequence[int]) -> None:
+    """Add a `Transpose` of a tensor under some shape, or a `Reshape` where only axes of one element move."""
     result = tuple(shape[axis] for axis in order)
     if len(merge_order(shape, order)[0]) < 2:
         draft.add_reshaped(x, node, result=result)
         return
-    lengths, turned = shape, order
+    lengths, turned = shape, tuple(order)
     if not is_holdable(shape):
         lengths, turned = fit_order(shape, order, carrier=draft.tensors[x].shape)
         if not is_holdable(lengths):
             draft.check_shape(node.inputs[0], shape, node=node)
-        x = draft.reshape(x, lengths, hint=f"{node.inputs[0]}/merged")
+    x = draft.reshape(x, lengths, hint=f"{node.inputs[0]}/merged")
     out = tuple(lengths[axis] for axis in turned)
     draft.add_result(Transpose(order=turned), (x,), node, shape=out, result=result, word="merged")
 
@@ -160,10 +165,20 @@ def translate_slice(draft: Draft, node: OnnxNode) -> None:
 
 
 def translate_gather(draft: Draft, node: OnnxNode) -> None:
-    """Add a `Slice` where the places are constant and equally far apart; a single one ends the axis, too."""
+    """Add a `Slice` where the places are constant and equally far apart; a single one ends the axis, too.
+
+    Where an axis becomes two, every n-th place in each of n rows, that is a `Transpose`.
+    """
     x, shape = draft.carried(node.inputs[0], node=node)
     axis = node.integer("axis", 0) % len(shape)
     indices, length = np.asarray(draft.value(node.inputs[1], node=node)), shape[axis]
+    if indices.ndim == 2 and indices.size == length:
+        rows, columns = indices.shape
+        if np.array_equal(indices, np.arange(length).reshape(columns, rows).T):
+            halves = (*shape[:axis], columns, rows, *shape[axis + 1 :])
+            order = [*range(axis), axis + 1, axis, *range(axis + 2, len(halves))]
+            _add_turned(draft, node, x, shape=halves, order=order)
+            return
     places = [int(index) for index in indices.reshape(-1)]
     if indices.ndim > 1 or not places or not all(-length <= place < length for place in places):
         raise node.unsupported(got=f"indices {places[:8]} of {length}", expected="places along one axis")

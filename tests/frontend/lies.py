@@ -123,6 +123,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "Gather": (
         Case(constants={"i": integers(2)}, attributes={"axis": 1}),
         Case(constants={"i": integers(0, 2)}, attributes={"axis": 2}),
+        Case(x=(4, 6, 6), constants={"i": np.array([[0, 3], [1, 4], [2, 5]])}, attributes={"axis": 2}),
         Case(ids=(2, 3), constants={"table": floats(9, 4)}, inputs=("table", "ids")),
     ),
     "Slice": (

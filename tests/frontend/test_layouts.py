@@ -85,7 +85,29 @@ def test_picks_at_equal_steps_are_slices(index: Any, begin: int, step: int, axis
     assert not graph.host_models
 
 
-@pytest.mark.parametrize("index", [[1, 0], [0, 1, 3], [[0, 1], [2, 3]], [1, 1]], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_picks_of_every_nth_place_in_n_rows_are_a_transpose(axis: int) -> None:
+    net = Sketch()
+    picked = net.add("Gather", "x", net.constant([[0, 3], [1, 4], [2, 5]], np.int64), axis=axis)
+    graph = finish(net, picked, (6, 6, 6))
+    assert "Transpose" in kinds(graph)
+    assert not graph.host_models
+
+
+def test_unfolded_images_are_moved_on_devices() -> None:
+    net = Sketch()
+    index = net.constant(np.arange(6).reshape(3, 2).T, np.int64)
+    rows = net.add("Gather", "x", index, axis=2)
+    both = net.add("Gather", rows, index, axis=4)
+    turned = turn(net, both, (0, 1, 2, 4, 3, 5))
+    graph = finish(net, net.reshape(turned, 1, 5, 4, 9), (1, 5, 6, 6))
+    assert set(kinds(graph)) == {"Transpose", "Reshape"}
+    assert not graph.host_models
+
+
+@pytest.mark.parametrize(
+    "index", [[1, 0], [0, 1, 3], [[0, 1], [2, 3]], [[0, 2]], [[2, 0], [3, 1]], [1, 1]], ids=str
+)
 def test_other_picks_are_left_to_the_host(index: Any) -> None:
     net = Sketch()
     picked = net.add("Gather", "x", net.constant(index, np.int64), axis=1)
